@@ -1,0 +1,1 @@
+"""`FakeBackend`, the pytest plugin and the adapter contract suite of sandboxio."""

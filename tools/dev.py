@@ -19,8 +19,9 @@ import hashlib
 import os
 import platform
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -45,7 +46,11 @@ class Failed(Exception):
 
 def tool(name: str, *arguments: str) -> int:
     """Run a program of the workspace's environment from the root and return its exit code."""
-    env = {**os.environ, "VIRTUAL_ENV": str(uv.VENV), "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    env = {
+        **os.environ,
+        "VIRTUAL_ENV": str(uv.VENV),
+        "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+    }
     return subprocess.run([str(BIN / name), *arguments], cwd=ROOT, env=env, check=False).returncode
 
 
@@ -83,13 +88,15 @@ def is_set_up() -> bool:
 
 
 @contextmanager
-def alone() -> Iterator[None]:
+def alone() -> Generator[None]:
     """Let one `setup` or `lock` of this checkout run at a time; the others wait for it."""
-    with (ROOT / ".git" / "sandboxio-setup.lock").open("w") if (ROOT / ".git").is_dir() else Path(
-        os.devnull
-    ).open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    # The folder itself is what is locked: that needs no file, and the kernel forgets it with us.
+    folder = os.open(ROOT, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(folder)
 
 
 def setup(arguments: list[str]) -> int:
@@ -145,7 +152,7 @@ def kept_pins(arguments: list[str]) -> list[str]:
     if {"--upgrade", "-U"} & set(arguments):
         return []
     options = {"-P", "--upgrade-package"}
-    moving = {new for old, new in zip(arguments, arguments[1:], strict=False) if old in options}
+    moving = {new for old, new in pairwise(arguments) if old in options}
     return [pin for pin in kept if pin.partition("==")[0] not in moving]
 
 
@@ -219,7 +226,9 @@ def script(name: str) -> Callable[[list[str]], int]:
     def verb(arguments: list[str]) -> int:
         setup([])
         path = ROOT / "tools" / f"{name}.py"
-        return tool("python", str(path), *arguments) if path.exists() else missing(f"tools/{name}.py")
+        return (
+            tool("python", str(path), *arguments) if path.exists() else missing(f"tools/{name}.py")
+        )
 
     verb.__doc__ = f"Run tools/{name}.py."
     return verb

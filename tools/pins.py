@@ -58,7 +58,9 @@ def with_pins(project: str, pins: list[str]) -> str:
     head, begin, rest = project.partition(BEGIN + "\n")
     _, end, tail = rest.partition(END + "\n")
     if not (begin and end):
-        message = f"pyproject.toml has lost its marks: put `{BEGIN}` and `{END}` back, each on a line."
+        message = (
+            f"pyproject.toml has lost its marks: put `{BEGIN}` and `{END}` back, each on a line."
+        )
         raise PinsError(message)
     lines = "".join(f'  "{pin}",\n' for pin in pins)
     body = f"constraint-dependencies = [\n{lines}]\n" if pins else "constraint-dependencies = []\n"
@@ -96,7 +98,9 @@ def write_pins(pins: list[str], root: Path = ROOT) -> bool:
 def main(argv: list[str] | None = None) -> int:
     """Compare or write the pins and return the exit code."""
     parser = argparse.ArgumentParser(description="Compare the committed pins with uv.lock.")
-    parser.add_argument("--write", action="store_true", help="take the versions of uv.lock over")
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--check", action="store_true", help="compare only; the default")
+    choice.add_argument("--write", action="store_true", help="take the versions of uv.lock over")
     options = parser.parse_args(argv)
     try:
         lock = read_lock()

@@ -220,8 +220,8 @@ def contract(arguments: list[str]) -> int:
     return tool("python", "-m", "pytest", *chosen, *arguments)
 
 
-def script(name: str) -> Callable[[list[str]], int]:
-    """Return a verb that runs `tools/<name>.py` with the workspace's environment."""
+def script(name: str, promise: str) -> Callable[[list[str]], int]:
+    """Return a verb that runs `tools/<name>.py` in the environment; `promise` is its help."""
 
     def verb(arguments: list[str]) -> int:
         setup([])
@@ -230,7 +230,7 @@ def script(name: str) -> Callable[[list[str]], int]:
             tool("python", str(path), *arguments) if path.exists() else missing(f"tools/{name}.py")
         )
 
-    verb.__doc__ = f"Run tools/{name}.py."
+    verb.__doc__ = promise
     return verb
 
 
@@ -246,8 +246,8 @@ VERBS: Final[dict[str, Callable[[list[str]], int]]] = {
     "fix": fix,
     "test": test,
     "contract": contract,
-    "docs": script("docs"),
-    "bench": script("bench"),
+    "docs": script("docs", "Build the documentation and check that it is true."),
+    "bench": script("bench", "Measure the speed of this checkout on this machine."),
     "pins": show_pins,
     "lock": lock,
 }

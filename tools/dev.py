@@ -170,7 +170,7 @@ CHECKS: Final[dict[str, Callable[[], int]]] = {
     "format": lambda: tool("ruff", "format", "--check"),
     "pyright": lambda: tool("pyright"),
     "mypy": lambda: tool("mypy"),
-    "imports": lambda: tool("lint-imports"),
+    "imports": lambda: tool("lint-imports", "--no-logo"),
     "pip": lambda: uv.run("pip", "check", "--python", str(BIN / "python"), quiet=True),
     "pins": lambda: pins.main([]),
 }

@@ -70,27 +70,37 @@ def bring() -> Path:
 def environment() -> dict[str, str]:
     """Return the environment that uv runs in.
 
-    uv does not read pip's configuration. A machine whose pip is told to use another index gets its
-    packages from there with uv too, and no file of ours has to name one.
+    uv does not read pip's configuration. A machine whose pip is told to use another index, or to trust
+    another authority, gets its packages that way with uv too, and no file of ours has to name one.
     """
     env = {**os.environ, "UV_PROJECT_ENVIRONMENT": str(VENV)}
     env.pop("VIRTUAL_ENV", None)  # someone else's environment is not the one that we work on
-    if not env.keys() & {"UV_DEFAULT_INDEX", "UV_INDEX_URL"}:
-        index = env.get("PIP_INDEX_URL") or index_of_pip()
-        if index:
-            env["UV_DEFAULT_INDEX"] = index
+    pip = settings_of_pip()
+    if "index-url" in pip and not env.keys() & {"UV_DEFAULT_INDEX", "UV_INDEX_URL"}:
+        env["UV_DEFAULT_INDEX"] = pip["index-url"]
+    if "cert" in pip:
+        env.setdefault("SSL_CERT_FILE", pip["cert"])
     return env
 
 
-def index_of_pip() -> str:
-    """Return the index that pip's configuration files name, or an empty string."""
+def settings_of_pip() -> dict[str, str]:
+    """Return what pip's configuration files and variables set, by the name of the option.
+
+    Where several set the same, pip lists and obeys the variable last; so does this.
+    """
     answer = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "get", "global.index-url"],
+        [sys.executable, "-m", "pip", "config", "list"],
         capture_output=True,
         text=True,
         check=False,
     )
-    return answer.stdout.strip() if answer.returncode == 0 else ""
+    found: dict[str, str] = {}
+    # Lines like `global.index-url='...'` and, for a variable, `:env:.index-url='...'`.
+    for line in sorted(answer.stdout.splitlines(), key=lambda line: line.startswith(":env:")):
+        match = re.fullmatch(r"(?:global|install|:env:)\.([a-z-]+)=(['\"])(.*)\2", line.strip())
+        if match:
+            found[match[1]] = match[3]
+    return found
 
 
 def run(*arguments: str, quiet: bool = False) -> int:

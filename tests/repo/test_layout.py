@@ -102,3 +102,15 @@ def found_in_files(words: list[str]) -> list[str]:
         for word in words
         if word.encode() in path.read_bytes()
     ]
+
+
+def test_the_layers_that_are_described_are_those_that_are_enforced() -> None:
+    contract = next(
+        contract
+        for contract in workspace.root_settings()["tool"]["importlinter"]["contracts"]
+        if contract["id"] == "core"
+    )
+    enforced = [re.findall(r"\w+", layer) for layer in contract["layers"]]
+    text = (ROOT / "AGENTS.md").read_text(encoding="utf-8")
+    described = text.partition("from top to bottom")[2].partition("\n\n")[2].partition("\n\n")[0]
+    assert [re.findall(r"`(\w+)`", layer) for layer in described.split("·")] == enforced

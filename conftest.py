@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 
 import pytest
 
@@ -15,20 +16,26 @@ import dockerd
     ids=["asyncio", "trio"],
 )
 def anyio_backend(request: pytest.FixtureRequest) -> object:
-    """Run what is marked `anyio` on asyncio, with its debug mode, and on trio."""
+    """Run what is a coroutine on asyncio, with its debug mode, and on trio."""
     return request.param
 
 
-@pytest.fixture(scope="session")
-def docker_answers() -> bool:
-    """Whether a Docker daemon answers here."""
-    return dockerd.answers()
+@cache
+def _missing(service: str) -> str | None:
+    """Why tests with the marker `service` cannot run here; `None` when they can."""
+    if service == "docker" and not dockerd.answers():
+        return "docker: no Docker daemon answers on this machine"
+    if service == "e2b" and not os.environ.get("E2B_API_KEY"):
+        return "e2b: E2B_API_KEY is not set"
+    return None
 
 
-@pytest.fixture(autouse=True)
-def _only_what_is_at_hand(request: pytest.FixtureRequest) -> None:
-    """Skip, by name, a test whose service is not at hand."""
-    if request.node.get_closest_marker("docker") and not request.getfixturevalue("docker_answers"):
-        pytest.skip("docker: no Docker daemon answers on this machine")
-    if request.node.get_closest_marker("e2b") and not os.environ.get("E2B_API_KEY"):
-        pytest.skip("e2b: E2B_API_KEY is not set")
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip, by name, each test whose service is not at hand.
+
+    By a mark and not by a fixture: fixtures of a module or a class would be made before that one.
+    """
+    for item in items:
+        for service in ("docker", "e2b"):
+            if item.get_closest_marker(service) and (reason := _missing(service)):
+                item.add_marker(pytest.mark.skip(reason=reason))

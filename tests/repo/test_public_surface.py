@@ -1,7 +1,7 @@
 """`import sandboxio`: one list of names, told in four ways, that all have to agree.
 
-`_LAZY` is what runs, `__all__` is what is promised, the imports under `TYPE_CHECKING` are what type
-checkers and editors see, and `dir()` is what a person at a prompt sees.
+`_LAZY` and `_MODULES` are what runs, `__all__` is what is promised, the imports under `TYPE_CHECKING`
+are what type checkers and editors see, and `dir()` is what a person at a prompt sees.
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ import pytest
 import sandboxio
 
 PROMISED: list[str] = vars(sandboxio).get("__all__", [])
-TABLE: dict[str, str] = vars(sandboxio).get("_LAZY", {})
+# Names and the modules that hold them, then the modules that are public by themselves.
+TABLE: dict[str, str] = {
+    **vars(sandboxio).get("_LAZY", {}),
+    **{name: f".{name}" for name in vars(sandboxio).get("_MODULES", ())},
+}
 
 
 def imports_for_type_checkers() -> dict[str, str]:

@@ -1,0 +1,7 @@
+"""The calls a program makes first: `create`, `connect`, `register`."""
+
+from __future__ import annotations
+
+from .create import connect, create, register
+
+__all__ = ["connect", "create", "register"]

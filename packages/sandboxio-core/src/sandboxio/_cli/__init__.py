@@ -1,0 +1,7 @@
+"""The command ``sandboxio``."""
+
+from __future__ import annotations
+
+from .main import main
+
+__all__ = ["main"]

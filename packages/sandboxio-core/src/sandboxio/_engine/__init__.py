@@ -1,0 +1,1 @@
+"""What happens to every operation of every backend, each rule written once."""

@@ -1,0 +1,225 @@
+"""The public `Backend`, made of a driver."""
+
+from __future__ import annotations
+
+import secrets as randomness
+import warnings
+from collections.abc import Mapping
+
+import anyio
+
+from .._observe.redaction import Redactor
+from ..errors import (
+    ConnectError,
+    CreateTimeout,
+    CreationError,
+    OrphanedSandboxWarning,
+    UnverifiedIsolationWarning,
+)
+from ..models import Capability, Health, IsolationTier, ManagedSandbox, NetworkPolicy, Resources
+from ..protocols import DEFAULT_TIMEOUT
+from ..spi import BackendDriver, ProvisionRequest, SandboxDriver, run_to_the_end
+from .boundary import boundary
+from .live import LiveSandbox
+from .sandbox import EngineSandbox
+from .settings import teardown_grace
+from .validation import (
+    check_env,
+    check_isolation,
+    check_metadata,
+    check_network,
+    check_resources,
+    check_template,
+    check_text,
+    check_timeout,
+)
+
+__all__ = ["DriverBackend"]
+
+CONNECT_BOUND = 30.0
+"""Seconds that attaching to a sandbox may take."""
+
+MANAGEMENT_BOUND = 30.0
+"""Seconds that listing or destroying by id may take."""
+
+HEALTH_BOUND = 2.0
+"""Seconds that a backend has to say how it is."""
+
+
+class DriverBackend:
+    """Turns a `BackendDriver` into a `ReapableBackend`: checks, refusals, deadlines and teardown.
+
+    A backend class of an adapter is this with a constructor of its own.
+
+    Example:
+        >>> from sandboxio.spi import DriverBackend
+        >>> class MyBackend(DriverBackend):
+        ...     def __init__(self) -> None:
+        ...         super().__init__(MyDriver())
+    """
+
+    def __init__(self, driver: BackendDriver) -> None:
+        self._driver = driver
+        self._warned = False
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} {self.isolation.value}>"
+
+    @property
+    def name(self) -> str:
+        """What a DSN calls it."""
+        return self._driver.name
+
+    @property
+    def capabilities(self) -> Capability:
+        """What its sandboxes can do."""
+        return self._driver.capabilities
+
+    @property
+    def isolation(self) -> IsolationTier:
+        """The tier of its sandboxes."""
+        return self._driver.isolation
+
+    async def create(
+        self,
+        *,
+        template: str | None = None,
+        resources: Resources = Resources(),
+        network: NetworkPolicy = NetworkPolicy(),
+        env: Mapping[str, str] | None = None,
+        secrets: Mapping[str, str] | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+        metadata: Mapping[str, str] | None = None,
+        require_isolation: IsolationTier | None = None,
+    ) -> EngineSandbox:
+        """Create a usable sandbox with all policy applied, or raise and leave nothing."""
+        driver = self._driver
+        checked_env = check_env(env)
+        checked_secrets = check_env(secrets, "secrets")
+        request = ProvisionRequest(
+            name=f"sbx-{randomness.token_hex(8)}",
+            template=check_template(template),
+            timeout=check_timeout(timeout),
+            metadata=check_metadata(metadata),
+            network=check_network(network, driver.capabilities, driver.name),
+            resources=check_resources(
+                resources,
+                driver.default_resources,
+                driver.capabilities,
+                driver.name,
+                driver.resources_hint,
+            ),
+            env={**checked_env, **checked_secrets},
+            secret_names=frozenset(checked_secrets),
+        )
+        check_isolation(require_isolation, driver.isolation, driver.name)
+        self._warn_if_unverified()
+        redactor = Redactor.for_environment(request.env, request.secret_names)
+        live = await self._provision(request, redactor)
+        return EngineSandbox(
+            LiveSandbox(
+                live,
+                backend=driver.name,
+                env=request.env,
+                labels=request.metadata,
+                redactor=redactor,
+                attached=False,
+            )
+        )
+
+    async def _provision(self, request: ProvisionRequest, redactor: Redactor) -> SandboxDriver:
+        what = "Creating a sandbox"
+        try:
+            with anyio.move_on_after(request.timeout) as scope:
+                with boundary(what, redactor, CreationError):
+                    return await self._driver.provision(request)
+        except BaseException:
+            await self._destroy_remains(request)
+            raise
+        assert scope.cancelled_caught
+        await self._destroy_remains(request)
+        raise CreateTimeout(
+            f"The {self.name!r} backend had no sandbox ready within {request.timeout:g} s."
+        )
+
+    async def _destroy_remains(self, request: ProvisionRequest) -> None:
+        """Destroy what a failed or cancelled create may have left under the name chosen for it."""
+        grace = teardown_grace()
+        outcome = await run_to_the_end(lambda: self._driver.destroy(request.name), grace=grace)
+        if outcome.gave_up:
+            warnings.warn(
+                f"The create of {request.name} on {self.name!r} was given up, and it was not "
+                f"confirmed within {grace:g} s that nothing is left. Labels: {request.metadata}.",
+                OrphanedSandboxWarning,
+                stacklevel=4,
+            )
+
+    def _warn_if_unverified(self) -> None:
+        if self.isolation is IsolationTier.UNKNOWN and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"The isolation of the {self.name!r} backend is not verified. Pass "
+                "require_isolation= to refuse it.",
+                UnverifiedIsolationWarning,
+                stacklevel=3,
+            )
+
+    async def connect(self, sandbox_id: str) -> EngineSandbox:
+        """Attach to a sandbox that exists.
+
+        Leaving the block of what is returned lets go of the sandbox and leaves it running: its
+        life belongs to who created it. `kill()` ends it for everybody.
+
+        Raises:
+            ConnectError: There is none with that id.
+        """
+        checked = self._check_id(sandbox_id)
+        with anyio.move_on_after(CONNECT_BOUND):
+            with boundary("Connecting", Redactor(), ConnectError):
+                driver = await self._driver.attach(checked)
+            return EngineSandbox(
+                LiveSandbox(
+                    driver,
+                    backend=self.name,
+                    env={},
+                    labels={},
+                    redactor=Redactor(driver.secrets),
+                    attached=True,
+                )
+            )
+        raise ConnectError(
+            f"{checked!r} did not answer within {CONNECT_BOUND:g} s.", retryable=True
+        )
+
+    async def list_managed(
+        self, *, labels: Mapping[str, str] | None = None
+    ) -> list[ManagedSandbox]:
+        """List every sandbox that sandboxio made and this backend still holds."""
+        wanted = check_metadata(labels)
+        with anyio.move_on_after(MANAGEMENT_BOUND):
+            with boundary("Listing", Redactor(), ConnectError):
+                return await self._driver.list_managed(wanted)
+        raise ConnectError(f"{self.name!r} listed nothing within {MANAGEMENT_BOUND:g} s.")
+
+    async def kill_managed(self, sandbox_id: str) -> bool:
+        """Destroy a sandbox that sandboxio made; ``False`` if there is none with that id."""
+        checked = self._check_id(sandbox_id)
+        with anyio.move_on_after(MANAGEMENT_BOUND):
+            with boundary("Destroying", Redactor(), ConnectError):
+                return await self._driver.destroy(checked)
+        raise ConnectError(f"{checked!r} was not confirmed to be gone in {MANAGEMENT_BOUND:g} s.")
+
+    async def health(self) -> Health:
+        """Say whether a sandbox could be created now."""
+        with anyio.move_on_after(HEALTH_BOUND):
+            with boundary("The health check", Redactor(), ConnectError):
+                return await self._driver.health()
+        return Health(
+            ok=False, detail=f"no answer within {HEALTH_BOUND:g} s", hint="Is it running?"
+        )
+
+    def _check_id(self, sandbox_id: object) -> str:
+        checked = check_text(sandbox_id, "sandbox_id")
+        if not checked.strip():
+            raise ConnectError("The sandbox id is empty.")
+        return checked

@@ -1,0 +1,67 @@
+"""The boundary between the engine and a driver: only sandboxio's errors come through it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+
+import anyio
+
+from .._observe.redaction import Redactor
+from ..errors import ProviderError, SandboxError, SandboxGone
+
+__all__ = ["boundary", "told_apart"]
+
+ALIVE_BOUND = 2.0
+"""Seconds to ask whether a sandbox still lives, once something has failed already."""
+
+
+@contextmanager
+def boundary(
+    what: str,
+    redactor: Redactor,
+    wrap: Callable[[str], SandboxError] = ProviderError,
+) -> Generator[None, None, None]:
+    """Turn whatever a driver raises into an error of sandboxio, without secrets.
+
+    Cancellation is not an ``Exception`` and passes.
+    """
+    try:
+        yield
+    except SandboxError as error:
+        redact(error, redactor)
+        raise
+    except Exception as error:
+        names = type(error).__name__
+        wrapped = wrap(redactor.text(f"{what} failed: {names}: {error}")[:2000])
+        raise wrapped from error
+
+
+def redact(error: SandboxError, redactor: Redactor) -> None:
+    """Mask secrets in everything that is printed of an error."""
+    error.message = redactor.text(error.message)
+    error.hint = redactor.text(error.hint)
+    error.args = (error.message,)
+    notes: list[str] | None = getattr(error, "__notes__", None)
+    if notes:
+        notes[:] = [redactor.text(note) for note in notes]
+    path: object = getattr(error, "path", None)
+    if isinstance(path, str):
+        setattr(error, "path", redactor.text(path))  # noqa: B010
+
+
+async def told_apart(error: SandboxError, alive: Callable[[], Awaitable[bool]]) -> SandboxError:
+    """Return `SandboxGone` instead of a provider's error if the sandbox does not exist any more."""
+    if not isinstance(error, ProviderError):
+        return error
+    lives = True
+    with anyio.move_on_after(ALIVE_BOUND):
+        try:
+            lives = await alive()
+        except Exception:
+            return error  # whether it lives could not be learned; the first error says more
+    if lives:
+        return error
+    gone = SandboxGone(f"The sandbox no longer exists. {error.message}")
+    gone.__cause__ = error.__cause__
+    return gone

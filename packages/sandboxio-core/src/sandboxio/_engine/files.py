@@ -1,0 +1,129 @@
+"""The public file system of a sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+
+from ..errors import ExecutionTimeout, OutputLimitExceeded
+from ..models import Capability, FileInfo
+from ..spi import FileMeta
+from .hostfiles import check_local, incoming, outgoing
+from .live import LiveSandbox
+from .settings import max_output_bytes
+from .validation import check_data, check_path
+
+__all__ = ["EngineFiles"]
+
+
+class EngineFiles:
+    """Files of one sandbox."""
+
+    def __init__(self, live: LiveSandbox) -> None:
+        self._live = live
+
+    def __repr__(self) -> str:
+        return f"<Files of {self._live.backend}:{self._live.driver.id[:24]}>"
+
+    async def read(self, path: str) -> bytes:
+        """Return a file's content."""
+        path = check_path(path)
+        bound = max_output_bytes()
+        data = bytearray()
+        async with self._operation("files.read()"), self._live.driver.read(path) as (meta, chunks):
+            if meta.size is not None and meta.size > bound:
+                raise self._too_large(path, bound)
+            async for chunk in chunks:
+                data += chunk
+                if len(data) > bound:
+                    raise self._too_large(path, bound)
+        return bytes(data)
+
+    async def write(self, path: str, data: bytes | str) -> None:
+        """Write a file; all of it appears, or nothing."""
+        path = check_path(path)
+        content = check_data(data, "data")
+        async with self._operation("files.write()"):
+            await self._live.driver.write(path, _once(content), FileMeta(size=len(content)))
+
+    async def upload(self, local: str | Path, remote: str) -> None:
+        """Copy a file of the host into the sandbox."""
+        remote = check_path(remote, "remote")
+        source = check_local(local)
+        async with (
+            self._operation("files.upload()", Capability.UPLOAD_DOWNLOAD),
+            outgoing(source) as (meta, chunks),
+        ):
+            await self._live.driver.write(remote, chunks, meta)
+
+    async def download(self, remote: str, local: str | Path) -> None:
+        """Copy a file of the sandbox to the host."""
+        remote = check_path(remote, "remote")
+        target = check_local(local)
+        async with (
+            self._operation("files.download()", Capability.UPLOAD_DOWNLOAD),
+            self._live.driver.read(remote) as (meta, chunks),
+            incoming(target) as file,
+        ):
+            async for chunk in chunks:
+                await file.write(chunk)
+            await file.flush()
+            file.set_meta(meta)
+
+    async def ls(self, path: str = ".") -> list[FileInfo]:
+        """List a directory, sorted by path."""
+        path = check_path(path)
+        async with self._operation("files.ls()"):
+            return await self._live.driver.ls(path)
+        raise AssertionError("unreachable")
+
+    async def mkdir(self, path: str, *, parents: bool = False) -> None:
+        """Make a directory."""
+        path = check_path(path)
+        async with self._operation("files.mkdir()"):
+            await self._live.driver.mkdir(path, parents=bool(parents))
+
+    async def remove(self, path: str) -> None:
+        """Remove a file, a link, or a directory with all it holds."""
+        path = check_path(path)
+        async with self._operation("files.remove()"):
+            await self._live.driver.remove(path)
+
+    async def stat(self, path: str) -> FileInfo:
+        """Describe a path, without following a final link."""
+        path = check_path(path)
+        async with self._operation("files.stat()"):
+            return await self._live.driver.stat(path)
+        raise AssertionError("unreachable")
+
+    @asynccontextmanager
+    async def _operation(
+        self, what: str, capability: Capability = Capability.FILESYSTEM
+    ) -> AsyncGenerator[None, None]:
+        self._live.ensure_running()
+        self._live.require(capability, what)
+        bound = self._live.inherited_timeout
+        with anyio.move_on_after(bound) as scope:
+            async with self._live.call(what):
+                yield
+        if scope.cancelled_caught:
+            raise ExecutionTimeout(
+                f"{what} did not finish within the {bound:.0f} s that the sandbox had left.",
+                hint="Raise create(timeout=...), or move less data.",
+            )
+
+    def _too_large(self, path: str, bound: int) -> OutputLimitExceeded:
+        return OutputLimitExceeded(
+            f"{self._live.redactor.text(path)!r} has more than the {bound} bytes that a call may hold.",
+            limit="SBX_MAX_OUTPUT_MB",
+            value=bound / (1024 * 1024),
+            hint="Use files.download(), or raise SBX_MAX_OUTPUT_MB.",
+        )
+
+
+async def _once(data: bytes) -> AsyncGenerator[bytes, None]:
+    if data:
+        yield data

@@ -1,0 +1,141 @@
+"""One live sandbox as the engine holds it: its driver, and the rules for its end."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+
+from .._observe.redaction import Redactor
+from ..errors import (
+    CapabilityNotSupported,
+    ConnectError,
+    OrphanedSandboxWarning,
+    ProviderError,
+    SandboxCorrupted,
+    SandboxError,
+    SandboxGone,
+)
+from ..models import Capability
+from ..spi import Outcome, SandboxDriver, run_to_the_end
+from .boundary import boundary, redact, told_apart
+from .settings import teardown_grace
+
+__all__ = ["LiveSandbox"]
+
+LIFETIME_SLACK = 2.0
+"""Seconds that a call without a timeout outlives the sandbox, so that the error is `SandboxGone`."""
+
+
+class LiveSandbox:
+    """Owns the driver of one sandbox; every call of the sandbox, its files and processes is made
+    inside `call`, and every end of it goes through `end`.
+    """
+
+    def __init__(
+        self,
+        driver: SandboxDriver,
+        *,
+        backend: str,
+        env: Mapping[str, str],
+        labels: Mapping[str, str],
+        redactor: Redactor,
+        attached: bool,
+    ) -> None:
+        self.driver = driver
+        self.backend = backend
+        self.env = dict(env)
+        self.labels = dict(labels)
+        self.redactor = redactor
+        self.attached = attached
+        self.state = "running"
+
+    @property
+    def inherited_timeout(self) -> float:
+        """Seconds that a call may take when its caller named none."""
+        return self.driver.remaining + LIFETIME_SLACK
+
+    def ensure_running(self) -> None:
+        """Refuse a call on a sandbox that this handle has ended."""
+        if self.state != "running":
+            raise SandboxGone(f"The sandbox {self.driver.id} was ended by this handle already.")
+
+    def require(self, capability: Capability, what: str) -> None:
+        """Refuse a call that needs an undeclared capability."""
+        if capability not in self.driver.capabilities:
+            raise CapabilityNotSupported(
+                f"{what} needs {capability}, which the {self.backend!r} backend does not declare.",
+                capability=capability,
+            )
+
+    @asynccontextmanager
+    async def call(self, what: str) -> AsyncGenerator[None, None]:
+        """Make a call to the driver: only sandboxio's errors come out, and gone is told from failed."""
+        self.ensure_running()
+        try:
+            with boundary(what, self.redactor):
+                yield
+        except SandboxCorrupted:
+            await run_to_the_end(self.driver.terminate, grace=teardown_grace())
+            self.state = "gone"
+            raise
+        except ProviderError as error:
+            better = await told_apart(error, self.driver.alive)
+            if better is error:
+                raise
+            raise better from error.__cause__
+
+    async def end(self) -> None:
+        """End the sandbox, to the end whatever cancels the caller; may be repeated if it fails.
+
+        Raises:
+            ConnectError: The backend refused, or did not confirm in time.
+        """
+        if self.state != "running":
+            return
+        grace = teardown_grace()
+        outcome = await run_to_the_end(self.driver.terminate, grace=grace)
+        if outcome.finished and (outcome.error is None or isinstance(outcome.error, SandboxGone)):
+            self.state = "killed"
+            return
+        raise self._not_ended(outcome, grace)
+
+    def _not_ended(self, outcome: Outcome, grace: float) -> ConnectError:
+        name = f"The sandbox {self.driver.id} of the {self.backend!r} backend"
+        labels = f" Labels: {self.labels}." if self.labels else ""
+        hint = f"sandboxio reap --backend {self.backend} --kill"
+        if outcome.error is None:
+            message = f"{name} was not confirmed to be gone within {grace:g} s."
+            warnings.warn(
+                self.redactor.text(f"{message}{labels} It may still run."),
+                OrphanedSandboxWarning,
+                stacklevel=2,
+            )
+            return ConnectError(message, hint=hint, retryable=True)
+        if isinstance(outcome.error, SandboxError):
+            redact(outcome.error, self.redactor)
+        refused = ConnectError(
+            self.redactor.text(f"{name} could not be ended: {outcome.error}"),
+            hint=hint,
+            retryable=True,
+        )
+        refused.__cause__ = outcome.error
+        return refused
+
+    async def leave(self, *, failing: bool) -> None:
+        """Leave the sandbox at the end of its block: end it, or merely let go of an attached one.
+
+        With ``failing``, an error of the teardown becomes a warning: the block's own error is
+        the one to raise.
+        """
+        if self.attached:
+            if self.state == "running":
+                self.state = "detached"
+                await run_to_the_end(self.driver.detach, grace=teardown_grace())
+            return
+        try:
+            await self.end()
+        except ConnectError as error:
+            if not failing:
+                raise
+            warnings.warn(str(error), OrphanedSandboxWarning, stacklevel=3)

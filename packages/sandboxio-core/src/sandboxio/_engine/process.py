@@ -1,0 +1,126 @@
+"""The public `Process`: a streamed command."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from ..errors import ConfigurationError, ExecutionTimeout, SandboxError
+from ..models import Capability, ExecResult, OutputChunk
+from .execution import Execution
+from .live import LiveSandbox
+from .validation import check_data
+
+__all__ = ["EngineProcess"]
+
+
+class EngineProcess:
+    """A streamed command; nothing is open between two calls of it."""
+
+    def __init__(self, execution: Execution, *, lazy_eof: bool) -> None:
+        self._execution = execution
+        self._live: LiveSandbox = execution.live
+        self._lazy_eof = lazy_eof
+        self._state = "new"
+        self._failure: SandboxError | None = None
+
+    def __repr__(self) -> str:
+        code = self.returncode
+        state = self._state if code is None else f"exited {code}"
+        return f"<Process {self._live.backend}:{self._live.driver.id[:24]} {state}>"
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code, or ``None`` while the command runs."""
+        ended = self._execution.exit
+        return None if ended is None else ended.exit_code
+
+    async def __aenter__(self) -> EngineProcess:
+        if self._state != "new":
+            raise ConfigurationError(
+                "A stream can be entered once.", hint="Call stream() again for another run."
+            )
+        self._state = "running"
+        await self._execution.start()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._state = "left"
+        await self._execution.kill()
+
+    def __aiter__(self) -> EngineProcess:
+        return self
+
+    async def __anext__(self) -> OutputChunk:
+        chunk = await self._receive()
+        if chunk is None:
+            self._execution.raise_for_cause()
+            raise StopAsyncIteration
+        return chunk
+
+    async def _receive(self) -> OutputChunk | None:
+        self._ensure_started()
+        if self._failure is not None:
+            raise self._failure
+        if self._lazy_eof:
+            await self.send_eof()
+        try:
+            return await self._execution.receive()
+        except ExecutionTimeout as error:
+            self._failure = error
+            raise
+
+    async def wait(self) -> ExecResult:
+        """Discard the rest of the output and return how the command ended."""
+        while await self._receive() is not None:
+            pass
+        self._execution.raise_for_cause()
+        ended = self._execution.exit
+        assert ended is not None
+        return ExecResult(ended.exit_code, "", "", meter=self._execution.meter, streamed=True)
+
+    async def kill(self) -> None:
+        """End the command and every process that it started."""
+        self._ensure_started()
+        await self._execution.kill()
+
+    async def send(self, data: bytes | str) -> None:
+        """Write to the command's stdin."""
+        checked = check_data(data, "data")
+        self._require_stdin("Process.send()")
+        if not self._execution.command.keep_stdin_open or self._state == "eof":
+            raise ConfigurationError(
+                "The command's stdin is closed.",
+                hint="Pass stdin=sandboxio.PIPE to stream(), and send before send_eof().",
+            )
+        self._lazy_eof = False
+        await self._execution.within(lambda: self._execution.process.send(checked))
+
+    async def send_eof(self) -> None:
+        """Close the command's stdin."""
+        self._ensure_started()
+        if self._execution.command.keep_stdin_open and self._state == "running":
+            self._lazy_eof = False
+            self._state = "eof"
+            await self._execution.within(self._execution.process.send_eof)
+
+    async def signal(self, signum: int) -> None:
+        """Send a signal to the command's process group."""
+        if isinstance(signum, bool) or not isinstance(signum, int) or not 0 < signum < 65:
+            raise ConfigurationError(f"{signum!r} is not the number of a signal.")
+        self._require_stdin("Process.signal()")
+        await self._execution.within(lambda: self._execution.process.signal(int(signum)))
+
+    def _require_stdin(self, what: str) -> None:
+        self._ensure_started()
+        self._live.require(Capability.STDIN, what)
+
+    def _ensure_started(self) -> None:
+        if self._state == "new":
+            raise ConfigurationError(
+                "The stream was not entered.", hint="async with sandbox.stream(...) as process:"
+            )

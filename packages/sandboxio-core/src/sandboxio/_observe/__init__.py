@@ -1,0 +1,1 @@
+"""What is told about operations, and what must never be told."""

@@ -1,0 +1,1 @@
+"""Which backends exist: the only place that discovers."""

@@ -1,0 +1,257 @@
+"""Files of a guest on their way, as the host sees them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections import deque
+
+from ..errors import DiskFull, FileSystemError, PathNotFound, SandboxError
+from ..models import FileInfo
+from ..spi import FileMeta
+from . import program as wire
+from .channel import GuestChannel, Operation, decode_fields, number
+
+__all__ = ["Listing", "Reading", "Writing", "file_error"]
+
+READ_WINDOW = 1 << 21
+"""Bytes of a file that may be under way and unread; bounds the host's memory per transfer."""
+
+WRITE_PIECE = 1 << 18
+"""Bytes of a file in one frame, so that other frames get between."""
+
+MAX_ENTRIES = 200_000
+"""Entries that a listing may have, so that a hostile directory cannot fill the host."""
+
+MESSAGES = {
+    errno.EACCES: "permission denied",
+    errno.EPERM: "not permitted",
+    errno.EISDIR: "it is a directory",
+    errno.ENOTDIR: "a part of the path is not a directory",
+    errno.EEXIST: "it exists already",
+    errno.EBUSY: "this directory cannot be removed",
+    errno.ELOOP: "too many symbolic links",
+    errno.ENAMETOOLONG: "the name is too long",
+    errno.EROFS: "the file system is read-only",
+    errno.ENOTSUP: "it is not a regular file",
+    errno.ENOTEMPTY: "the directory is not empty",
+    errno.EXDEV: "it is on another file system",
+}
+
+
+def file_error(number: int, path: str) -> SandboxError:
+    """Say in sandboxio's terms what an errno of the sandbox means for a path."""
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFull(f"No space is left in the sandbox for {path!r}.", limit="disk_mb")
+    if number == errno.ENOENT:
+        return PathNotFound(f"{path!r} does not exist in the sandbox.", path=path)
+    what = MESSAGES.get(number) or os.strerror(number)
+    return FileSystemError(f"{path!r}: {what}.", path=path)
+
+
+class Reading(Operation):
+    """A file that is read."""
+
+    def __init__(self, channel: GuestChannel, path: str) -> None:
+        super().__init__()
+        self._channel = channel
+        self._path = path
+        self._granted = READ_WINDOW
+        self._consumed = 0
+        self._pieces: deque[bytes] = deque()
+        self._meta: FileMeta | None = None
+        self._complete = False
+
+    def on_frame(self, kind: int, payload: bytes) -> bool:
+        """Take a frame in."""
+        if kind == wire.DATA and self._meta is not None:
+            if not payload or len(payload) > self._granted:
+                return False
+            self._granted -= len(payload)
+            if self._pieces and len(self._pieces[-1]) + len(payload) <= wire.CHUNK:
+                self._pieces[-1] += payload  # tiny frames must not become many objects
+            else:
+                self._pieces.append(payload)
+            return True
+        if kind == wire.INFO and self._meta is None:
+            fields = decode_fields(payload)
+            self._meta = FileMeta(
+                mode=number(fields, b"mode") & 0o7777,
+                mtime=number(fields, b"mtime") / 1000,
+                size=number(fields, b"size"),
+            )
+            return True
+        if kind == wire.DONE and self._meta is not None:
+            self._complete = self.ended = True
+            return True
+        return super().on_frame(kind, payload)
+
+    async def open(self) -> FileMeta:
+        """Return what is known of the file, once it is open."""
+        request = {"path": self._path, "window": READ_WINDOW}
+        self._channel.begin(self, wire.READ, request)
+        await self._channel.flush()
+        await self._channel.wait_until(self, lambda: self._meta is not None or self.ended)
+        if self._meta is None:
+            raise self.error()
+        return self._meta
+
+    async def receive(self) -> bytes:
+        """Return the next piece; ``b""`` at the end."""
+        await self._channel.wait_until(self, lambda: bool(self._pieces) or self.ended)
+        if not self._pieces:
+            if not self._complete:
+                raise self.error()
+            return b""
+        data = self._pieces.popleft()
+        self._consumed += len(data)
+        if self._consumed >= READ_WINDOW // 2 and not self.ended:
+            self._channel.post(wire.CREDIT, self.ident, {"n": self._consumed})
+            self._granted += self._consumed
+            self._consumed = 0
+            self._channel.send_some()
+        return data
+
+    def error(self) -> SandboxError:
+        """Return why it failed."""
+        return file_error(self.failure[0] if self.failure else errno.EIO, self._path)
+
+    async def abort(self) -> None:
+        """Have the guest forget it, and wait until it has."""
+        await abort(self._channel, self)
+
+
+class Writing(Operation):
+    """A file that is written."""
+
+    def __init__(self, channel: GuestChannel, path: str) -> None:
+        super().__init__()
+        self._channel = channel
+        self._path = path
+        self._credit = wire.WINDOW
+
+    def on_frame(self, kind: int, payload: bytes) -> bool:
+        """Take a frame in."""
+        if kind == wire.CREDIT:
+            n = number(decode_fields(payload), b"n")
+            self._credit += n
+            return n > 0 and self._credit <= wire.WINDOW
+        if kind == wire.DONE:
+            self.ended = True
+            return True
+        return super().on_frame(kind, payload)
+
+    async def open(self, meta: FileMeta) -> None:
+        """Begin; whether it may be written is told by `send` and `finish`."""
+        request = {
+            "path": self._path,
+            "mode": -1 if meta.mode is None else meta.mode & 0o7777,
+            "mtime": -1 if meta.mtime is None else max(0, int(meta.mtime * 1000)),
+        }
+        self._channel.begin(self, wire.WRITE, request)
+        await self._channel.flush()
+
+    async def send(self, data: bytes) -> None:
+        """Send content."""
+        view = memoryview(data)
+        while view:
+            if self._credit <= 0:
+                await self._channel.wait_until(self, lambda: self._credit > 0 or self.ended)
+            self._check()
+            piece = view[: min(self._credit, WRITE_PIECE)]
+            self._channel.post(wire.DATA, self.ident, bytes(piece))
+            self._credit -= len(piece)
+            view = view[len(piece) :]
+            await self._channel.flush()
+
+    async def finish(self) -> None:
+        """Put the file in its place."""
+        self._check()
+        self._channel.post(wire.END, self.ident)
+        await self._channel.flush()
+        await self._channel.wait_until(self, lambda: self.ended)
+        self._check()
+
+    def _check(self) -> None:
+        if self.failure is not None:
+            raise file_error(self.failure[0], self._path)
+
+    async def abort(self) -> None:
+        """Have the guest undo it, and wait until it has."""
+        await abort(self._channel, self)
+
+
+async def abort(channel: GuestChannel, operation: Operation) -> None:
+    """End an operation that is still under way."""
+    if operation.ident and not operation.ended and not channel.failed:
+        channel.post(wire.ABORT, operation.ident)
+        await channel.flush()
+        await channel.wait_until(operation, lambda: operation.ended)
+
+
+class Listing(Operation):
+    """Entries that are listed, or a request that is merely answered."""
+
+    def __init__(self, channel: GuestChannel, path: str) -> None:
+        super().__init__()
+        self._channel = channel
+        self._path = path
+        self.entries: list[FileInfo] = []
+        self.too_many = False
+
+    def on_frame(self, kind: int, payload: bytes) -> bool:
+        """Take a frame in."""
+        if kind == wire.ENTRIES:
+            entries = decode_fields(payload).get(b"e")
+            if not isinstance(entries, list):
+                return False
+            for item in entries:
+                if len(self.entries) >= MAX_ENTRIES:
+                    self.too_many = True
+                    return True
+                self.entries.append(self._entry(item))
+            return True
+        if kind == wire.DONE:
+            self.ended = True
+            return True
+        return super().on_frame(kind, payload)
+
+    def _entry(self, item: object) -> FileInfo:
+        match item:
+            case [bytes(name), int(size), int(mode), int(mtime)]:
+                name_text = name.decode("utf-8", "surrogateescape")
+                return FileInfo(
+                    path=name_text if "/" in name_text else join(self._path, name_text),
+                    size=size,
+                    is_dir=stat.S_ISDIR(mode),
+                    is_link=stat.S_ISLNK(mode),
+                    mode=stat.S_IMODE(mode),
+                    mtime=mtime / 1000,
+                )
+            case _:
+                raise wire.Malformed("a directory entry of another shape")
+
+    async def ask(self, kind: int, *, parents: bool = False) -> list[FileInfo]:
+        """Make the request and return what came."""
+        self._channel.begin(self, kind, {"path": self._path, "parents": int(parents)})
+        await self._channel.flush()
+        await self._channel.wait_until(self, lambda: self.ended or self.too_many)
+        if self.too_many:
+            raise FileSystemError(
+                f"{self._path!r} has more than {MAX_ENTRIES} entries.",
+                path=self._path,
+                hint="List it in the sandbox: run(['find', ...])",
+            )
+        if self.failure is not None:
+            raise file_error(self.failure[0], self._path)
+        return self.entries
+
+    async def abort(self) -> None:
+        """Have the guest forget it, and wait until it has."""
+        await abort(self._channel, self)
+
+
+def join(folder: str, name: str) -> str:
+    """Join sandbox paths; ``posixpath`` by hand, for a host may be Windows."""
+    return name if folder in ("", ".") else folder.rstrip("/") + "/" + name

@@ -1,0 +1,1259 @@
+"""The guest: runs inside a sandbox and serves its host over one byte stream (see PROTOCOL.md).
+
+One file, standard library only, Python 3.8 or newer, because it must run on whatever a sandbox
+has. The host imports the frame types and the codec from here, so that they exist once. Imports
+that start-up does not need, or that only Linux has, are made where they are used.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import struct
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, Iterator, List, NoReturn, Optional, Set, Tuple
+
+VERSION = 1
+HEADER = struct.Struct(">IBI")
+MAX_PAYLOAD = 1 << 20
+MAX_DEPTH = 8
+WINDOW = 1 << 20  # first grant for stdin and for WRITE, see PROTOCOL.md
+
+HELLO, INIT, READY, BYE = 1, 2, 3, 4
+START, STARTED, STDIN, STDIN_EOF, OUT, ERR, SIGNAL, KILL, EXIT = range(10, 19)
+CREDIT = 20
+READ, INFO, DATA, WRITE, END, ABORT, STAT, LS, MKDIR, REMOVE, ENTRIES, DONE, FAIL = range(30, 43)
+RAW = frozenset((STDIN, OUT, ERR, DATA))
+
+CHUNK = 1 << 18  # bytes read from a pipe or a file at once
+PIPE_SIZE = 1 << 20  # asked for once a pipe was seen full; the kernel's limit for users
+HIGH_WATER = 1 << 21  # unsent bytes of a connection above which its producers pause
+SLICE = 256  # directory entries handled before others get their turn
+DEADLINE_GRACE = 1.0  # seconds that the host has to enforce a deadline before the guest does
+KILL_BOUND = 5.0  # seconds after which a kill is reported as not confirmed
+LAST_WORDS = 0.2  # seconds for a BYE to leave before the guest exits
+
+REPORT = struct.Struct("=ci")  # what a supervisor tells the guest
+
+PR_SET_DUMPABLE = 4
+PR_SET_CHILD_SUBREAPER = 36
+
+
+class Malformed(ValueError):
+    """Bytes that are not what PROTOCOL.md allows."""
+
+
+def encode(value: Any) -> bytes:
+    """Bencode integers, bytes, text, lists and dictionaries."""
+    out: List[bytes] = []
+    _encode(value, out)
+    return b"".join(out)
+
+
+def _encode(value: Any, out: List[bytes]) -> None:
+    if isinstance(value, int):
+        out.append(b"i%de" % value)
+    elif isinstance(value, (bytes, str)):
+        data = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+        out.append(b"%d:" % len(data))
+        out.append(data)
+    elif isinstance(value, dict):
+        out.append(b"d")
+        for key, item in value.items():
+            _encode(key, out)
+            _encode(item, out)
+        out.append(b"e")
+    else:
+        out.append(b"l")
+        for item in value:
+            _encode(item, out)
+        out.append(b"e")
+
+
+def decode(data: bytes) -> Any:
+    """Decode one bencoded value that fills `data`.
+
+    Raises:
+        Malformed: It is anything else.
+    """
+    value, end = _decode(data, 0, MAX_DEPTH)
+    if end != len(data):
+        raise Malformed("bytes after the value")
+    return value
+
+
+def _decode(data: bytes, at: int, depth: int) -> Tuple[Any, int]:
+    kind = data[at : at + 1]
+    if kind in (b"l", b"d"):
+        if depth == 0:
+            raise Malformed("nested too deep")
+        items: List[Any] = []
+        at += 1
+        while data[at : at + 1] != b"e":
+            item, at = _decode(data, at, depth - 1)
+            items.append(item)
+        if kind == b"l":
+            return items, at + 1
+        if len(items) % 2 or not all(isinstance(key, bytes) for key in items[::2]):
+            raise Malformed("not a dictionary")
+        return dict(zip(items[::2], items[1::2])), at + 1
+    stop = data.find(b"e" if kind == b"i" else b":", at, at + 24)
+    digits = data[at + 1 : stop] if kind == b"i" else data[at:stop]
+    unsigned = digits[1:] if kind == b"i" and digits[:1] == b"-" else digits
+    if stop < 0 or not unsigned.isdigit():
+        raise Malformed("neither a number nor a length")
+    if kind == b"i":
+        return int(digits), stop + 1
+    end = stop + 1 + int(digits)
+    if end > len(data):
+        raise Malformed("a string longer than its frame")
+    return data[stop + 1 : end], end
+
+
+# --------------------------------------------------------------------------- inside the sandbox
+
+
+class Connection:
+    """One host: the frames that come from it, and those that wait to go to it."""
+
+    def __init__(self, guest: Guest, fd_in: int, fd_out: int, primary: bool) -> None:
+        self.guest = guest
+        self.fd_in = fd_in
+        self.fd_out = fd_out
+        self.primary = primary
+        self.ready = not primary
+        self.open = True
+        self.operations: Dict[int, Any] = {}
+        self.buffer = bytearray()
+        self.unsent: List[Any] = []
+        self.unsent_size = 0
+        self.paused: List[Callable[[], None]] = []
+        for fd in {fd_in, fd_out}:
+            os.set_blocking(fd, False)
+            guest.private.add(fd)
+        guest.watch(fd_in, select.EPOLLIN, self.on_event)
+
+    def send(self, kind: int, ident: int, payload: Any = b"") -> None:
+        if not self.open:
+            return
+        if kind not in RAW and payload != b"":
+            payload = encode(payload)
+        self.unsent += (HEADER.pack(len(payload), kind, ident), payload)
+        self.unsent_size += HEADER.size + len(payload)
+        if len(self.unsent) == 2:
+            self.flush()
+
+    def flush(self) -> None:
+        try:
+            while self.unsent:
+                sent = os.writev(self.fd_out, self.unsent[:64])
+                self.unsent_size -= sent
+                done = 0
+                while done < len(self.unsent) and sent >= len(self.unsent[done]):
+                    sent -= len(self.unsent[done])
+                    done += 1
+                del self.unsent[:done]
+                if sent:
+                    self.unsent[0] = memoryview(self.unsent[0])[sent:]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.close()
+            return
+        self.want_writable(bool(self.unsent))
+        if self.unsent_size <= HIGH_WATER and self.paused:
+            paused, self.paused = self.paused, []
+            for resume in paused:
+                resume()
+
+    def want_writable(self, wanted: bool) -> None:
+        if self.fd_in == self.fd_out:
+            events = select.EPOLLIN | (select.EPOLLOUT if wanted else 0)
+            self.guest.watch(self.fd_in, events, self.on_event)
+        elif wanted:
+            self.guest.watch(self.fd_out, select.EPOLLOUT, self.on_event)
+        else:
+            self.guest.unwatch(self.fd_out)
+
+    def on_event(self, events: int) -> None:
+        if events & select.EPOLLOUT:
+            self.flush()
+        if self.open and events & (select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR):
+            self.receive()
+
+    def receive(self) -> None:
+        try:
+            data = os.read(self.fd_in, CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.close()
+            return
+        self.buffer += data
+        at = 0
+        while self.open and len(self.buffer) - at >= HEADER.size:
+            length, kind, ident = HEADER.unpack_from(self.buffer, at)
+            end = at + HEADER.size + length
+            if length > MAX_PAYLOAD:
+                self.close()
+                return
+            if len(self.buffer) < end:
+                break
+            payload = bytes(self.buffer[at + HEADER.size : end])
+            at = end
+            self.guest.on_frame(self, kind, ident, payload)
+        del self.buffer[:at]
+
+    def close(self) -> None:
+        if not self.open:
+            return
+        self.open = False
+        for fd in {self.fd_in, self.fd_out}:
+            self.guest.unwatch(fd)
+            self.guest.private.discard(fd)
+            os.close(fd)
+        for operation in list(self.operations.values()):
+            operation.abort()
+        self.guest.on_closed(self)
+
+
+class Pipe:
+    """The guest's end of a command's stdout or stderr."""
+
+    def __init__(self, command: Command, fd: int, kind: int) -> None:
+        self.command = command
+        self.fd = fd
+        self.kind = kind
+        self.left: Optional[int] = None  # bytes still owed to the host once the command ended
+        self.grown = False
+
+    @property
+    def settled(self) -> bool:
+        return self.fd < 0 or self.left == 0
+
+    def resume(self) -> None:
+        if self.fd >= 0:
+            self.command.guest.watch(self.fd, select.EPOLLIN, self.on_event)
+
+    def on_event(self, _events: int) -> None:
+        command = self.command
+        if self.left == 0:
+            self.take(CHUNK)  # a background child still writes; nobody is there to read it
+            return
+        if command.credit <= 0:
+            command.guest.unwatch(self.fd)
+            command.starved.append(self)
+            return
+        if command.connection.unsent_size > HIGH_WATER:
+            command.guest.unwatch(self.fd)
+            command.connection.paused.append(self.resume)
+            return
+        data = self.take(min(CHUNK, command.credit))
+        if data:
+            command.credit -= len(data)
+            if self.left is not None:
+                self.left = max(0, self.left - len(data))
+            command.connection.send(self.kind, command.ident, data)
+            if len(data) >= 65536 and not self.grown:
+                self.grown = True
+                self.grow()
+        command.finish_if_done()
+
+    def take(self, size: int) -> bytes:
+        try:
+            data = os.read(self.fd, size)
+        except BlockingIOError:
+            return b""
+        except OSError:
+            data = b""
+        if not data:
+            self.command.guest.close_fd(self.fd)
+            self.fd = -1
+        return data
+
+    def grow(self) -> None:
+        import fcntl
+
+        try:
+            fcntl.fcntl(self.fd, 1031, PIPE_SIZE)  # F_SETPIPE_SZ
+        except OSError:
+            pass  # over the user's quota of pipe memory: slower, nothing else
+
+    def owe_what_is_there(self) -> None:
+        import fcntl
+
+        if self.fd >= 0 and self.left is None:
+            size = fcntl.ioctl(self.fd, 0x541B, b"\0\0\0\0")  # FIONREAD
+            self.left = struct.unpack("i", size)[0]
+            self.resume()
+
+
+class Command:
+    """A running command: its supervisor, its pipes, and what the host granted."""
+
+    def __init__(self, guest: Guest, connection: Connection, ident: int, request: Any) -> None:
+        self.guest = guest
+        self.connection = connection
+        self.ident = ident
+        self.credit = int(request[b"window"])
+        self.starved: List[Pipe] = []
+        self.pid = 0
+        self.status: Optional[int] = None
+        self.killing = False
+        self.empty = False
+        self.deadline_passed = False
+        self.finished = False
+        self.stdin_fd = -1
+        self.stdin_data: List[bytes] = []
+        self.stdin_eof = False
+        self.free_before = guest.free_space()
+        env = dict(guest.env)
+        env.update(request[b"env"])
+        cwd = os.path.join(guest.workdir, request[b"cwd"] or b".")
+        if not os.path.isdir(cwd):
+            raise NotADirectoryError(
+                errno.ENOENT if not os.path.lexists(cwd) else errno.ENOTDIR, "cwd"
+            )
+        self.spawn(request[b"argv"], env, cwd, bool(request[b"stdin"]))
+        timeout = int(request[b"timeout"]) / 1000
+        guest.at(self, time.monotonic() + timeout + DEADLINE_GRACE, self.on_deadline)
+
+    def spawn(self, argv: List[bytes], env: Dict[bytes, bytes], cwd: bytes, stdin: bool) -> None:
+        guest = self.guest
+        opened: List[int] = []
+        try:
+            out_r, out_w = os.pipe()
+            opened += (out_r, out_w)
+            err_r, err_w = os.pipe()
+            opened += (err_r, err_w)
+            report_r, report_w = os.pipe()
+            opened += (report_r, report_w)
+            if stdin:
+                in_r, in_w = os.pipe()
+                opened += (in_r, in_w)
+            else:
+                in_r, in_w = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), -1
+                opened.append(in_r)
+            self.supervisor = os.fork()
+        except OSError:
+            for fd in opened:
+                os.close(fd)
+            raise
+        if self.supervisor == 0:
+            keep = {in_r, out_w, err_w, report_w}
+            supervise(
+                guest,
+                [fd for fd in opened if fd not in keep],
+                argv,
+                env,
+                cwd,
+                in_r,
+                out_w,
+                err_w,
+                report_w,
+            )
+        for fd in (in_r, out_w, err_w, report_w):
+            os.close(fd)
+        guest.supervisors[self.supervisor] = self
+        self.pipes = [Pipe(self, out_r, OUT), Pipe(self, err_r, ERR)]
+        self.report_fd = report_r
+        self.stdin_fd = in_w
+        for fd in (out_r, err_r, report_r, in_w):
+            if fd >= 0:
+                os.set_blocking(fd, False)
+                guest.private.add(fd)
+        guest.watch(report_r, select.EPOLLIN, self.on_report)
+        for pipe in self.pipes:
+            pipe.resume()
+
+    def on_report(self, _events: int) -> None:
+        try:
+            data = os.read(self.report_fd, 4096)
+        except BlockingIOError:
+            return
+        for at in range(0, len(data), REPORT.size):
+            tag, value = REPORT.unpack_from(data, at)
+            if tag == b"S":
+                self.pid = value
+                self.connection.send(STARTED, self.ident, {"pid": value})
+            elif tag == b"N":
+                self.fail(value)
+            elif tag == b"E":
+                self.status = value
+                if not self.killing:
+                    for pipe in self.pipes:
+                        pipe.owe_what_is_there()
+            elif tag == b"K":
+                self.empty = True
+        if not data:
+            self.guest.close_fd(self.report_fd)
+            self.report_fd = -1
+        if self.killing and self.empty:
+            self.finish_killed()
+        else:
+            self.finish_if_done()
+
+    def on_supervisor_gone(self) -> None:
+        """Take in its last reports; if it was killed, take over what was below it."""
+        before = -2
+        while self.report_fd not in (-1, before):
+            before = self.report_fd
+            self.on_report(0)
+        if self.finished or self.empty or (self.status is not None and not self.killing):
+            self.guest.adopt()
+            return
+        self.guest.kill_strays()
+        self.killing = True
+        self.empty = True
+        self.finish_killed()
+
+    def fail(self, number: int) -> None:
+        if not self.finished:
+            self.connection.send(FAIL, self.ident, {"errno": number, "what": "fork"})
+            self.forget()
+
+    def on_deadline(self) -> None:
+        self.deadline_passed = True
+        self.kill()
+
+    def kill(self) -> None:
+        if self.finished:
+            return
+        if self.status is not None and not self.killing:
+            # It has ended by itself; only its output was still on the way.
+            self.empty = True
+            self.finish_killed()
+            return
+        if not self.killing:
+            self.killing = True
+            self.guest.at(self, time.monotonic() + KILL_BOUND, self.finish_killed)
+        if self.supervisor in self.guest.supervisors:
+            os.kill(self.supervisor, self.guest.signals.SIGUSR1)
+
+    abort = kill
+
+    def finish_if_done(self) -> None:
+        if (
+            self.status is not None
+            and not self.killing
+            and all(pipe.settled for pipe in self.pipes)
+        ):
+            self.finish()
+
+    def finish_killed(self) -> None:
+        for pipe in self.pipes:
+            # Partial output, as far as the host's window reaches; the rest has no reader.
+            while pipe.fd >= 0 and self.credit > 0:
+                data = pipe.take(min(CHUNK, self.credit))
+                if not data:
+                    break
+                self.credit -= len(data)
+                self.connection.send(pipe.kind, self.ident, data)
+        self.finish()
+
+    def finish(self) -> None:
+        if self.finished:
+            return
+        full = bool(self.status) and self.free_before > 0 and self.guest.free_space() == 0
+        status = 9 if self.status is None else self.status
+        self.connection.send(
+            EXIT,
+            self.ident,
+            {
+                "status": status,
+                "killed": int(self.killing),
+                "empty": int(self.empty or not self.killing),
+                "deadline": int(self.deadline_passed),
+                "full": int(full),
+            },
+        )
+        self.forget()
+
+    def forget(self) -> None:
+        self.finished = True
+        self.guest.timers.pop(self, None)
+        self.connection.operations.pop(self.ident, None)
+        self.close_stdin()
+        for pipe in self.pipes:
+            pipe.left = 0
+            pipe.resume()
+
+    def credited(self, n: int) -> None:
+        self.credit += n
+        starved, self.starved = self.starved, []
+        for pipe in starved:
+            pipe.resume()
+
+    def on_stdin(self, data: bytes) -> None:
+        if self.stdin_fd < 0:
+            self.connection.send(CREDIT, self.ident, {"n": len(data)})
+            return
+        self.stdin_data.append(data)
+        self.write_stdin(0)
+
+    def on_stdin_eof(self) -> None:
+        self.stdin_eof = True
+        self.write_stdin(0)
+
+    def write_stdin(self, _events: int) -> None:
+        if self.stdin_fd < 0:
+            return
+        written = 0
+        try:
+            while self.stdin_data:
+                n = os.write(self.stdin_fd, self.stdin_data[0])
+                written += n
+                rest = self.stdin_data[0][n:]
+                if rest:
+                    self.stdin_data[0] = rest
+                else:
+                    del self.stdin_data[0]
+        except BlockingIOError:
+            self.guest.watch(self.stdin_fd, select.EPOLLOUT, self.write_stdin)
+        except OSError:
+            # The command closed its stdin. What it did not want counts as taken.
+            written += sum(map(len, self.stdin_data))
+            self.stdin_data = []
+            self.close_stdin()
+        if written:
+            self.connection.send(CREDIT, self.ident, {"n": written})
+        if not self.stdin_data:
+            if self.stdin_eof:
+                self.close_stdin()
+            elif self.stdin_fd >= 0:
+                self.guest.unwatch(self.stdin_fd)
+
+    def close_stdin(self) -> None:
+        if self.stdin_fd >= 0:
+            self.guest.close_fd(self.stdin_fd)
+            self.stdin_fd = -1
+
+
+def supervise(
+    guest: Guest,
+    private: List[int],
+    argv: List[bytes],
+    env: Dict[bytes, bytes],
+    cwd: bytes,
+    stdin: int,
+    stdout: int,
+    stderr: int,
+    report: int,
+) -> NoReturn:
+    """Be the supervisor of one command: run it, and on SIGUSR1 kill all that came of it.
+
+    SIGUSR1 is blocked since before the fork, and SIGCHLD is before there is a child, so that
+    none of them is lost: `sigwait` finds them pending.
+    """
+    status = 70
+    try:
+        signals = guest.signals
+        signals.pthread_sigmask(signals.SIG_BLOCK, {signals.SIGCHLD})
+        signals.set_wakeup_fd(-1)
+        for fd in [*guest.private, *private]:
+            os.close(fd)
+        guest.prctl(PR_SET_CHILD_SUBREAPER, 1)
+        try:
+            main = os.fork()
+        except OSError as error:
+            os.write(report, REPORT.pack(b"N", error.errno or 0))
+            os._exit(0)
+        if main == 0:
+            execute(guest, argv, env, cwd, stdin, stdout, stderr)
+        for fd in (stdin, stdout, stderr):
+            os.close(fd)
+        os.write(report, REPORT.pack(b"S", main))
+        killing = ended = False
+        while True:
+            children = True
+            while children:
+                try:
+                    pid, wait_status = os.waitpid(-1, os.WNOHANG)
+                except ChildProcessError:
+                    children = False
+                    break
+                if pid == 0:
+                    break
+                if pid == main:
+                    ended = True
+                    os.write(report, REPORT.pack(b"E", wait_status))
+            if killing and not children:
+                os.write(report, REPORT.pack(b"K", 0))
+            if not children or (ended and not killing):
+                break
+            if killing:
+                kill_descendants(guest.signals.SIGKILL)
+                signals.sigtimedwait({signals.SIGCHLD}, 0.01)
+            else:
+                killing = signals.sigwait({signals.SIGCHLD, signals.SIGUSR1}) == signals.SIGUSR1
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def execute(
+    guest: Guest,
+    argv: List[bytes],
+    env: Dict[bytes, bytes],
+    cwd: bytes,
+    stdin: int,
+    stdout: int,
+    stderr: int,
+) -> NoReturn:
+    """Become the command; in a forked child, of which nothing else is left afterwards."""
+    code = 126
+    try:
+        os.setsid()
+        # High enough to be clear of the three, so that no dup2 overwrites a source.
+        import fcntl
+
+        fds = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10) for fd in (stdin, stdout, stderr)]
+        for target, fd in enumerate(fds):
+            os.dup2(fd, target)
+        # The kernel shall take the command before it takes the guest. The file belongs to root
+        # while the process is not dumpable, which the exec ends anyway.
+        guest.prctl(PR_SET_DUMPABLE, 1)
+        try:
+            adjust = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+            os.write(adjust, b"500")
+            os.close(adjust)
+        except OSError:
+            pass
+        signals = guest.signals
+        for name in ("SIGPIPE", "SIGXFSZ", "SIGINT", "SIGTERM", "SIGHUP", "SIGCHLD"):
+            signals.signal(getattr(signals, name), signals.SIG_DFL)
+        signals.pthread_sigmask(signals.SIG_SETMASK, ())
+        for which, limit in guest.limits:
+            import resource
+
+            resource.setrlimit(which, (limit, limit))
+        os.chdir(cwd)
+        code = exec_search(argv, env)
+    except OSError as error:
+        complain(argv[0], os.strerror(error.errno or 0))
+    finally:
+        os._exit(code)
+
+
+def exec_search(argv: List[bytes], env: Dict[bytes, bytes]) -> int:
+    """Execute `argv`, found as a shell finds it; return a shell's exit code if that fails."""
+    name = argv[0]
+    if b"/" in name:
+        places = [name]
+    else:
+        path = env.get(b"PATH", b"/usr/local/bin:/usr/bin:/bin")
+        places = [os.path.join(place or b".", name) for place in path.split(b":")]
+    found: Optional[OSError] = None
+    for place in places:
+        try:
+            os.execve(place, argv, env)
+        except OSError as error:
+            if error.errno == errno.ENOENT and os.path.lexists(place):
+                error = OSError(errno.ENOEXEC, "bad interpreter")
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                found = found or error
+    if not name or found is None:
+        complain(name, "command not found")
+        return 127
+    complain(name, found.strerror or os.strerror(found.errno or 0))
+    return 126
+
+
+def complain(name: bytes, what: str) -> None:
+    os.write(2, b"sandboxio: " + name[:200] + b": " + what.encode() + b"\n")
+
+
+def kill_descendants(sigkill: int) -> None:
+    """Kill everything below this process once; the caller repeats it until nothing is left."""
+    try:
+        with open("/proc/thread-self/children", "rb") as file:
+            pids = [int(pid) for pid in file.read().split()]
+    except OSError:
+        pids = []
+    # Direct children first: what orphans itself by double forking ends up there.
+    for pid in pids:
+        kill_one(pid, sigkill)
+    for pid in descendants():
+        kill_one(pid, sigkill)
+
+
+def kill_one(pid: int, sigkill: int) -> None:
+    try:
+        os.kill(pid, sigkill)
+    except OSError:
+        pass  # it is gone already
+
+
+def descendants() -> List[int]:
+    """List what is below this process, by the parents that /proc tells."""
+    children: Dict[int, List[int]] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open("/proc/%s/stat" % name, "rb") as file:
+                    parent = int(file.read().rpartition(b")")[2].split()[1])
+            except (OSError, IndexError, ValueError):
+                continue
+            children.setdefault(parent, []).append(int(name))
+    found: List[int] = []
+    todo = [os.getpid()]
+    while todo:
+        below = children.pop(todo.pop(), [])
+        found += below
+        todo += below
+    return found
+
+
+# --------------------------------------------------------------------------- files
+
+
+class Reader:
+    """A file on its way to the host."""
+
+    def __init__(self, guest: Guest, connection: Connection, ident: int, request: Any) -> None:
+        self.guest = guest
+        self.connection = connection
+        self.ident = ident
+        self.credit = int(request[b"window"])
+        self.waiting = False
+        self.fd = os.open(guest.path(request[b"path"]), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        info = os.fstat(self.fd)
+        if info.st_mode & 0o170000 != 0o100000:
+            os.close(self.fd)
+            raise OSError(
+                errno.EISDIR if info.st_mode & 0o170000 == 0o040000 else errno.ENOTSUP, ""
+            )
+        # A file that grows while it is read is read to its present end. Those of /proc have no size.
+        self.left = info.st_size or MAX_PAYLOAD * MAX_PAYLOAD
+        connection.send(
+            INFO,
+            ident,
+            {
+                "size": info.st_size,
+                "mode": info.st_mode & 0o7777,
+                "mtime": int(info.st_mtime * 1000),
+            },
+        )
+        guest.private.add(self.fd)
+        guest.soon(self.step)
+
+    def step(self) -> None:
+        if self.fd < 0:
+            return
+        if self.credit <= 0:
+            self.waiting = True
+            return
+        if self.connection.unsent_size > HIGH_WATER:
+            self.connection.paused.append(lambda: self.guest.soon(self.step))
+            return
+        try:
+            data = os.read(self.fd, min(CHUNK, self.credit, self.left))
+        except OSError as error:
+            self.end(error)
+            return
+        self.credit -= len(data)
+        self.left -= len(data)
+        if data:
+            self.connection.send(DATA, self.ident, data)
+        if not data or self.left == 0:
+            self.end(None)
+        else:
+            self.guest.soon(self.step)
+
+    def credited(self, n: int) -> None:
+        self.credit += n
+        if self.waiting:
+            self.waiting = False
+            self.guest.soon(self.step)
+
+    def end(self, error: Optional[OSError]) -> None:
+        self.guest.private.discard(self.fd)
+        os.close(self.fd)
+        self.fd = -1
+        self.connection.operations.pop(self.ident, None)
+        self.guest.answer(self.connection, self.ident, error)
+
+    def abort(self) -> None:
+        if self.fd >= 0:
+            self.end(OSError(errno.ECANCELED, "aborted"))
+
+
+class Writer:
+    """A file on its way from the host: a hidden neighbour that replaces the target at the end."""
+
+    def __init__(self, guest: Guest, connection: Connection, ident: int, request: Any) -> None:
+        self.guest = guest
+        self.connection = connection
+        self.ident = ident
+        self.fd = -1
+        # Through links, so that a link stays one; the new content appears where it points.
+        target = os.path.realpath(guest.path(request[b"path"]))
+        self.target = target
+        mode = int(request[b"mode"])
+        self.mode = mode if mode >= 0 else 0o666 & ~guest.umask
+        self.mtime = int(request[b"mtime"])
+        try:
+            info = os.stat(target)
+        except FileNotFoundError:
+            if request[b"path"].endswith(b"/"):
+                raise OSError(errno.EISDIR, "") from None
+        else:
+            if info.st_mode & 0o170000 == 0o040000:
+                raise OSError(errno.EISDIR, "")
+            if info.st_mode & 0o170000 != 0o100000:
+                raise OSError(errno.ENOTSUP, "")
+            if not os.access(target, os.W_OK):
+                raise OSError(errno.EACCES, "")
+            if mode < 0:
+                self.mode = info.st_mode & 0o7777
+        folder = os.path.dirname(target)
+        self.temporary = os.path.join(folder, b".sandboxio-%d-%d" % (id(connection), ident))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        self.fd = os.open(self.temporary, flags, 0o600)
+        guest.private.add(self.fd)
+
+    def on_data(self, data: bytes) -> None:
+        if self.fd < 0:
+            return
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(self.fd, view) :]
+        except OSError as error:
+            self.end(error)
+            return
+        self.connection.send(CREDIT, self.ident, {"n": len(data)})
+
+    def on_end(self) -> None:
+        try:
+            os.fchmod(self.fd, self.mode)
+            if self.mtime >= 0:
+                os.utime(self.fd, ns=(self.mtime * 1000000, self.mtime * 1000000))
+            os.rename(self.temporary, self.target)
+        except OSError as error:
+            self.end(error)
+            return
+        self.end(None)
+
+    def end(self, error: Optional[OSError]) -> None:
+        if self.fd < 0:
+            return
+        self.guest.private.discard(self.fd)
+        os.close(self.fd)
+        self.fd = -1
+        if error is not None:
+            try:
+                os.unlink(self.temporary)
+            except OSError:
+                pass  # it was removed from inside
+        self.connection.operations.pop(self.ident, None)
+        self.guest.answer(self.connection, self.ident, error)
+
+    def abort(self) -> None:
+        self.end(OSError(errno.ECANCELED, "aborted"))
+
+
+class Walk:
+    """A listing or a removal, done in slices so that others get their turn."""
+
+    def __init__(
+        self, guest: Guest, connection: Connection, ident: int, steps: Iterator[None]
+    ) -> None:
+        self.guest = guest
+        self.connection = connection
+        self.ident = ident
+        self.steps: Optional[Iterator[None]] = steps
+        guest.soon(self.step)
+
+    def step(self) -> None:
+        if self.steps is None:
+            return
+        if self.connection.unsent_size > HIGH_WATER:
+            self.connection.paused.append(lambda: self.guest.soon(self.step))
+            return
+        try:
+            next(self.steps)
+        except StopIteration:
+            self.end(None)
+        except OSError as error:
+            self.end(error)
+        else:
+            self.guest.soon(self.step)
+
+    def end(self, error: Optional[OSError]) -> None:
+        self.steps = None
+        self.connection.operations.pop(self.ident, None)
+        self.guest.answer(self.connection, self.ident, error)
+
+    def abort(self) -> None:
+        if self.steps is not None:
+            self.end(OSError(errno.ECANCELED, "aborted"))
+
+
+def entry(name: bytes, info: os.stat_result) -> List[Any]:
+    return [name, info.st_size, info.st_mode, int(info.st_mtime * 1000)]
+
+
+def list_directory(connection: Connection, ident: int, path: bytes) -> Iterator[None]:
+    entries: List[Any] = []
+    size = 0
+    with os.scandir(path) as scan:
+        for item in scan:
+            try:
+                entries.append(entry(item.name, item.stat(follow_symlinks=False)))
+            except FileNotFoundError:
+                continue  # removed since it was listed
+            size += len(item.name)
+            if len(entries) >= SLICE or size > 65536:
+                connection.send(ENTRIES, ident, {"e": entries})
+                entries, size = [], 0
+                yield
+    connection.send(ENTRIES, ident, {"e": entries})
+
+
+def remove_tree(path: bytes, protected: Set[bytes]) -> Iterator[None]:
+    """Remove a path and all below it, without following links and without recursion."""
+    parent, name = os.path.split(path.rstrip(b"/"))
+    if name in (b"", b".", b"..") or os.path.join(os.path.realpath(parent), name) in protected:
+        raise OSError(errno.EBUSY, "")
+    if not os.path.isdir(path) or os.path.islink(path):
+        os.unlink(path)
+        return
+    todo = [path]
+    done = 0
+    while todo:
+        folder = todo[-1]
+        folders: List[bytes] = []
+        with os.scandir(folder) as scan:
+            for item in scan:
+                if item.is_dir(follow_symlinks=False):
+                    folders.append(item.path)
+                else:
+                    os.unlink(item.path)
+                done += 1
+                if done % SLICE == 0:
+                    yield
+        if folders:
+            todo += folders
+        else:
+            os.rmdir(todo.pop())
+
+
+def make_directory(path: bytes, parents: bool) -> None:
+    if not parents:
+        os.mkdir(path)
+        return
+    missing: List[bytes] = []
+    while not os.path.isdir(path):
+        missing.append(path)
+        shorter = os.path.dirname(path)
+        if shorter == path:
+            break
+        path = shorter
+    for folder in reversed(missing):
+        os.mkdir(folder)
+
+
+# --------------------------------------------------------------------------- the loop
+
+
+class Guest:
+    """The loop, and what all connections share."""
+
+    def __init__(self, options: Dict[str, str]) -> None:
+        import _signal as signals
+        import ctypes
+
+        self.signals: Any = signals
+        libc = ctypes.CDLL(None, use_errno=True)
+        self.prctl = lambda option, value: libc.prctl(option, value, 0, 0, 0)
+        self.private: Set[int] = set()  # descriptors that no command may inherit, even unexecuted
+        self.handlers: Dict[int, Callable[[int], None]] = {}
+        self.interests: Dict[int, int] = {}
+        self.timers: Dict[Any, Tuple[float, Callable[[], None]]] = {}
+        self.runnable: List[Callable[[], None]] = []
+        self.supervisors: Dict[int, Command] = {}
+        self.adopted: Set[int] = set()
+        self.limits: List[Tuple[int, int]] = []
+        self.env: Dict[bytes, bytes] = dict(os.environb)
+        self.secret_names: List[bytes] = []
+        self.workdir = b"/"
+        self.lease = True
+        self.ends_at = float("inf")
+        self.umask = os.umask(0o022)
+        os.umask(self.umask)
+        self.epoll = select.epoll()
+        self.private.add(self.epoll.fileno())
+        self.become(options.get("user", ""), options.get("own", ""))
+        self.set_limits(options.get("limits", ""))
+        # Code in the sandbox has the same user; it shall neither trace the guest nor read its memory.
+        self.prctl(PR_SET_DUMPABLE, 0)
+        if os.getpid() != 1:
+            self.prctl(PR_SET_CHILD_SUBREAPER, 1)
+        wake_r, wake_w = os.pipe()
+        for fd in (wake_r, wake_w):
+            os.set_blocking(fd, False)
+            self.private.add(fd)
+        signals.set_wakeup_fd(wake_w)
+        signals.signal(signals.SIGCHLD, lambda *_: None)
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            signals.signal(getattr(signals, name), signals.SIG_IGN)
+        signals.pthread_sigmask(signals.SIG_BLOCK, {signals.SIGUSR1})
+        self.wake_r = wake_r
+        self.watch(wake_r, select.EPOLLIN, self.on_wake)
+        self.primary = Connection(self, int(options["in"]), int(options["out"]), primary=True)
+        self.greet(self.primary)
+        if "listen" in options:
+            self.listen(int(options["listen"]))
+
+    def become(self, user: str, own: str) -> None:
+        if not user:
+            return
+        uid, _, gid = user.partition(":")
+        for folder in filter(None, own.split(":")):
+            os.chown(folder, int(uid), int(gid))
+        os.setgroups([])
+        os.setresgid(int(gid), int(gid), int(gid))
+        os.setresuid(int(uid), int(uid), int(uid))
+
+    def set_limits(self, limits: str) -> None:
+        if not limits:
+            return
+        import resource
+
+        for limit in limits.split(","):
+            name, _, value = limit.partition(":")
+            self.limits.append((getattr(resource, "RLIMIT_" + name.upper()), int(value)))
+
+    def listen(self, fd: int) -> None:
+        import _socket
+
+        listener = _socket.socket(fileno=fd)
+        listener.setblocking(False)
+        self.private.add(fd)
+
+        def on_connect(_events: int) -> None:
+            try:
+                accepted, _ = listener._accept()
+            except OSError:
+                return
+            os.set_inheritable(accepted, False)
+            self.greet(Connection(self, accepted, accepted, primary=False))
+
+        self.watch(fd, select.EPOLLIN, on_connect)
+
+    def greet(self, connection: Connection) -> None:
+        secrets = [] if connection.primary else [self.env[name] for name in self.secret_names]
+        left = self.ends_at - time.monotonic()
+        connection.send(
+            HELLO,
+            0,
+            {
+                "v": VERSION,
+                "pid": os.getpid(),
+                "primary": int(connection.primary),
+                "workdir": self.workdir,
+                "remaining": -1 if left == float("inf") else max(0, int(left * 1000)),
+                "secrets": secrets,
+            },
+        )
+
+    # ----- descriptors, timers
+
+    def watch(self, fd: int, events: int, handler: Callable[[int], None]) -> None:
+        self.handlers[fd] = handler
+        before = self.interests.get(fd)
+        if before is None:
+            self.epoll.register(fd, events)
+        elif before != events:
+            self.epoll.modify(fd, events)
+        self.interests[fd] = events
+
+    def unwatch(self, fd: int) -> None:
+        if self.interests.pop(fd, None) is not None:
+            self.epoll.unregister(fd)
+            del self.handlers[fd]
+
+    def close_fd(self, fd: int) -> None:
+        self.unwatch(fd)
+        self.private.discard(fd)
+        os.close(fd)
+
+    def at(self, key: Any, when: float, action: Callable[[], None]) -> None:
+        self.timers[key] = (when, action)
+
+    def soon(self, step: Callable[[], None]) -> None:
+        self.runnable.append(step)
+
+    def run(self) -> None:
+        while True:
+            timeout = -1.0
+            if self.runnable:
+                timeout = 0.0
+            elif self.timers:
+                timeout = max(0.0, min(when for when, _ in self.timers.values()) - time.monotonic())
+            for fd, events in self.epoll.poll(timeout):
+                handler = self.handlers.get(fd)
+                if handler is not None:
+                    handler(events)
+            if self.timers:
+                now = time.monotonic()
+                for key, (when, action) in list(self.timers.items()):
+                    if when <= now:
+                        del self.timers[key]
+                        action()
+            steps, self.runnable = self.runnable, []
+            for step in steps:
+                step()
+
+    # ----- processes
+
+    def on_wake(self, _events: int) -> None:
+        os.read(self.wake_r, 4096)
+        while True:
+            try:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            self.adopted.discard(pid)
+            command = self.supervisors.pop(pid, None)
+            if command is not None:
+                command.on_supervisor_gone()
+
+    def children(self) -> Set[int]:
+        try:
+            with open("/proc/thread-self/children", "rb") as file:
+                return {int(pid) for pid in file.read().split()} - set(self.supervisors)
+        except OSError:
+            return set()
+
+    def adopt(self) -> None:
+        """Note what an ended command left running, so that it is never taken for a stray."""
+        self.adopted |= self.children()
+
+    def kill_strays(self) -> None:
+        for pid in self.children() - self.adopted:
+            kill_one(pid, self.signals.SIGKILL)
+
+    def free_space(self) -> int:
+        try:
+            return os.statvfs(self.workdir).f_bavail
+        except OSError:
+            return 0
+
+    # ----- frames
+
+    def path(self, path: bytes) -> bytes:
+        return os.path.join(self.workdir, path)
+
+    def answer(self, connection: Connection, ident: int, error: Optional[OSError]) -> None:
+        if error is None:
+            connection.send(DONE, ident)
+        else:
+            connection.send(FAIL, ident, {"errno": error.errno or 0, "what": str(error.args[1:2])})
+
+    def on_frame(self, connection: Connection, kind: int, ident: int, payload: bytes) -> None:
+        operation = connection.operations.get(ident)
+        if kind in RAW:
+            if operation is not None:
+                (operation.on_stdin if kind == STDIN else operation.on_data)(payload)
+            return
+        request = decode(payload) if payload else {}
+        if kind == INIT:
+            self.on_init(connection, request)
+        elif kind in (START, READ, WRITE, STAT, LS, MKDIR, REMOVE):
+            try:
+                self.begin(connection, kind, ident, request)
+            except OSError as error:
+                self.answer(connection, ident, error)
+        elif operation is None:
+            pass  # it ended while this frame was on its way
+        elif kind == CREDIT:
+            operation.credited(request[b"n"])
+        elif kind == STDIN_EOF:
+            operation.on_stdin_eof()
+        elif kind == SIGNAL:
+            if operation.pid and operation.status is None:
+                try:
+                    os.killpg(operation.pid, request[b"signum"])
+                except OSError:
+                    pass  # it ended just now
+        elif kind == END:
+            operation.on_end()
+        elif kind in (KILL, ABORT):
+            operation.abort()
+
+    def begin(self, connection: Connection, kind: int, ident: int, request: Any) -> None:
+        if kind in (START, READ, WRITE):
+            make = {START: Command, READ: Reader, WRITE: Writer}[kind]
+            connection.operations[ident] = make(self, connection, ident, request)
+            return
+        path = self.path(request[b"path"])
+        if kind == LS:
+            steps = list_directory(connection, ident, path)
+            connection.operations[ident] = Walk(self, connection, ident, steps)
+        elif kind == REMOVE:
+            os.lstat(path)
+            steps = remove_tree(path, {os.path.realpath(self.workdir)})
+            connection.operations[ident] = Walk(self, connection, ident, steps)
+        elif kind == MKDIR:
+            make_directory(path, bool(request[b"parents"]))
+            self.answer(connection, ident, None)
+        else:
+            connection.send(ENTRIES, ident, {"e": [entry(path, os.lstat(path))]})
+            self.answer(connection, ident, None)
+
+    def on_init(self, connection: Connection, request: Any) -> None:
+        if connection.ready:
+            return
+        connection.ready = True
+        self.env.update(request[b"env"])
+        self.secret_names = request[b"secrets"]
+        self.workdir = request[b"workdir"]
+        self.lease = bool(request[b"lease"])
+        lifetime = int(request[b"lifetime"]) / 1000
+        self.ends_at = time.monotonic() + lifetime
+        self.at(self, self.ends_at, self.on_lifetime)
+        os.chdir(self.workdir)
+        connection.send(READY, 0)
+
+    def on_lifetime(self) -> None:
+        self.primary.send(BYE, 0, {"reason": "lifetime"})
+        self.at(self, time.monotonic() + LAST_WORDS, self.end)
+
+    def on_closed(self, connection: Connection) -> None:
+        if connection.primary and (self.lease or not connection.ready):
+            self.end()
+
+    def end(self) -> None:
+        if os.getpid() != 1:
+            stop = time.monotonic() + KILL_BOUND
+            while time.monotonic() < stop:
+                kill_descendants(self.signals.SIGKILL)
+                try:
+                    os.waitpid(-1, 0)
+                except ChildProcessError:
+                    break
+        os._exit(0)
+
+
+def main(arguments: List[str]) -> None:
+    """Serve until the lease or the lifetime ends."""
+    options: Dict[str, str] = {}
+    for argument in arguments:
+        name, _, value = argument.partition("=")
+        options[name] = value
+    Guest(options).run()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,1 @@
+"""``python -m sandboxio.mcp``: another name of the wheel ``sandboxio-mcp``."""

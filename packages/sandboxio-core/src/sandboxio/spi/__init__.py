@@ -1,0 +1,100 @@
+"""What an adapter may import: one module for all of it.
+
+An adapter imports from here and from nothing else of sandboxio. Names are resolved at first use
+(PEP 562), so a plugin module loads neither the engine nor an event loop by importing this. It is
+also the one place that looks upwards: `DriverBackend` lives in the engine.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .._engine.backend import DriverBackend
+    from .._wiring.hookspecs import hookimpl
+    from ..guest import (
+        GUEST_PROGRAM,
+        GuestChannel,
+        GuestInit,
+        GuestSandbox,
+        SocketTransport,
+        Transport,
+    )
+    from ._driver import (
+        BackendDriver,
+        CodeResult,
+        Command,
+        ExitCause,
+        FileMeta,
+        ProcessDriver,
+        ProcessExit,
+        ProvisionRequest,
+        SandboxDriver,
+        SupportsCode,
+    )
+    from ._plugin import BackendPlugin, DsnParameter
+    from ._shield import Outcome, run_to_the_end
+
+_LAZY = {
+    "DriverBackend": ".._engine.backend",
+    "hookimpl": ".._wiring.hookspecs",
+    "GUEST_PROGRAM": "..guest",
+    "GuestChannel": "..guest",
+    "GuestInit": "..guest",
+    "GuestSandbox": "..guest",
+    "SocketTransport": "..guest",
+    "Transport": "..guest",
+    "BackendDriver": "._driver",
+    "CodeResult": "._driver",
+    "Command": "._driver",
+    "ExitCause": "._driver",
+    "FileMeta": "._driver",
+    "ProcessDriver": "._driver",
+    "ProcessExit": "._driver",
+    "ProvisionRequest": "._driver",
+    "SandboxDriver": "._driver",
+    "SupportsCode": "._driver",
+    "BackendPlugin": "._plugin",
+    "DsnParameter": "._plugin",
+    "Outcome": "._shield",
+    "run_to_the_end": "._shield",
+}
+
+__all__ = [
+    "GUEST_PROGRAM",
+    "BackendDriver",
+    "BackendPlugin",
+    "CodeResult",
+    "Command",
+    "DriverBackend",
+    "DsnParameter",
+    "ExitCause",
+    "FileMeta",
+    "GuestChannel",
+    "GuestInit",
+    "GuestSandbox",
+    "Outcome",
+    "ProcessDriver",
+    "ProcessExit",
+    "ProvisionRequest",
+    "SandboxDriver",
+    "SocketTransport",
+    "SupportsCode",
+    "Transport",
+    "hookimpl",
+    "run_to_the_end",
+]
+
+
+def __getattr__(name: str) -> object:
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(module, __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

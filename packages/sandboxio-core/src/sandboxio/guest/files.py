@@ -197,6 +197,7 @@ class Listing(Operation):
         super().__init__()
         self._channel = channel
         self._path = path
+        self._kind = 0
         self.entries: list[FileInfo] = []
         self.too_many = False
 
@@ -220,9 +221,8 @@ class Listing(Operation):
     def _entry(self, item: object) -> FileInfo:
         match item:
             case [bytes(name), int(size), int(mode), int(mtime)]:
-                name_text = name.decode("utf-8", "surrogateescape")
                 return FileInfo(
-                    path=name_text if "/" in name_text else join(self._path, name_text),
+                    path=join(self._path, entry_name(name)) if self._kind == wire.LS else self._path,
                     size=size,
                     is_dir=stat.S_ISDIR(mode),
                     is_link=stat.S_ISLNK(mode),
@@ -234,6 +234,7 @@ class Listing(Operation):
 
     async def ask(self, kind: int, *, parents: bool = False) -> list[FileInfo]:
         """Make the request and return what came."""
+        self._kind = kind
         self._channel.begin(self, kind, {"path": self._path, "parents": int(parents)})
         await self._channel.flush()
         await self._channel.wait_until(self, lambda: self.ended or self.too_many)
@@ -250,6 +251,16 @@ class Listing(Operation):
     async def abort(self) -> None:
         """Have the guest forget it, and wait until it has."""
         await abort(self._channel, self)
+
+
+def entry_name(name: bytes) -> str:
+    """Return the name of a directory entry, which must not lead anywhere else.
+
+    Callers build paths of the host from listings, so a made-up ``../x`` or ``/x`` would be a way out.
+    """
+    if not name or b"/" in name or b"\0" in name or name in (b".", b".."):
+        raise wire.Malformed("a directory entry that is no name")
+    return name.decode("utf-8", "surrogateescape")
 
 
 def join(folder: str, name: str) -> str:

@@ -436,6 +436,8 @@ class Command:
             self.guest.at(self, time.monotonic() + KILL_BOUND, self.finish_killed)
         if self.supervisor in self.guest.supervisors:
             os.kill(self.supervisor, self.guest.signals.SIGUSR1)
+            # Code in the sandbox may have stopped it.
+            os.kill(self.supervisor, self.guest.signals.SIGCONT)
 
     abort = kill
 
@@ -461,7 +463,10 @@ class Command:
     def finish(self) -> None:
         if self.finished:
             return
-        full = bool(self.status) and self.free_before > 0 and self.guest.free_space() == 0
+        full = False
+        if self.status:
+            spaces = zip(self.free_before, self.guest.free_space())
+            full = any(before > 0 and after == 0 for before, after in spaces)
         status = 9 if self.status is None else self.status
         self.connection.send(
             EXIT,
@@ -920,7 +925,8 @@ def list_directory(connection: Connection, ident: int, path: bytes) -> Iterator[
 
 def remove_tree(path: bytes, protected: Set[bytes]) -> Iterator[None]:
     """Remove a path and all below it, without following links and without recursion."""
-    parent, name = os.path.split(path.rstrip(b"/"))
+    path = path.rstrip(b"/")  # or a link to a directory would be taken for the directory
+    parent, name = os.path.split(path)
     if name in (b"", b".", b"..") or os.path.join(os.path.realpath(parent), name) in protected:
         raise OSError(errno.EBUSY, "")
     if not os.path.isdir(path) or os.path.islink(path):
@@ -1001,7 +1007,7 @@ class Guest:
         for fd in (wake_r, wake_w):
             os.set_blocking(fd, False)
             self.private.add(fd)
-        signals.set_wakeup_fd(wake_w)
+        signals.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
         signals.signal(signals.SIGCHLD, lambda *_: None)
         for name in ("SIGINT", "SIGTERM", "SIGHUP"):
             signals.signal(getattr(signals, name), signals.SIG_IGN)
@@ -1144,11 +1150,15 @@ class Guest:
         for pid in self.children() - self.adopted:
             kill_one(pid, self.signals.SIGKILL)
 
-    def free_space(self) -> int:
-        try:
-            return os.statvfs(self.workdir).f_bavail
-        except OSError:
-            return 0
+    def free_space(self) -> List[int]:
+        """Return how many blocks are free where a command may write."""
+        free: List[int] = []
+        for place in (self.workdir, b"/tmp"):
+            try:
+                free.append(os.statvfs(place).f_bavail)
+            except OSError:
+                free.append(0)
+        return free
 
     # ----- frames
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import errno
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
-from ..errors import ProcessLimitExceeded
+from ..errors import ProcessLimitExceeded, SandboxCorrupted
 from ..models import FileInfo
 from ..spi import Command, ExitCause, FileMeta, ProcessDriver, run_to_the_end
 from . import program as wire
@@ -108,7 +107,9 @@ class GuestSandbox:
     async def stat(self, path: str) -> FileInfo:
         """Describe one path, without following a final link."""
         entries = await self._ask(wire.STAT, path)
-        return replace(entries[0], path=path)
+        if len(entries) != 1:
+            raise SandboxCorrupted("The sandbox described one path with several entries, or none.")
+        return entries[0]
 
     async def ls(self, path: str) -> list[FileInfo]:
         """List a directory."""

@@ -6,8 +6,6 @@ import secrets as randomness
 import warnings
 from collections.abc import Mapping
 
-import anyio
-
 from .._observe.redaction import Redactor
 from ..errors import (
     ConnectError,
@@ -19,6 +17,7 @@ from ..errors import (
 from ..models import Capability, Health, IsolationTier, ManagedSandbox, NetworkPolicy, Resources
 from ..protocols import DEFAULT_TIMEOUT
 from ..spi import BackendDriver, ProvisionRequest, SandboxDriver, run_to_the_end
+from ..spi._clock import clock_of
 from .boundary import boundary
 from .live import LiveSandbox
 from .sandbox import EngineSandbox
@@ -60,7 +59,9 @@ class DriverBackend:
 
     def __init__(self, driver: BackendDriver) -> None:
         self._driver = driver
+        self._clock = clock_of(driver)
         self._warned = False
+        self._open: set[str] = set()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} {self.isolation.value}>"
@@ -80,6 +81,14 @@ class DriverBackend:
         """The tier of its sandboxes."""
         return self._driver.isolation
 
+    @property
+    def open_sandboxes(self) -> frozenset[str]:
+        """Ids of the sandboxes that this object created and that have not been ended through it.
+
+        What a test that must not leak looks at; a sandbox whose lifetime is over is still here.
+        """
+        return frozenset(self._open)
+
     async def create(
         self,
         *,
@@ -93,6 +102,32 @@ class DriverBackend:
         require_isolation: IsolationTier | None = None,
     ) -> EngineSandbox:
         """Create a usable sandbox with all policy applied, or raise and leave nothing."""
+        request = self._request(
+            template=template,
+            resources=resources,
+            network=network,
+            env=env,
+            secrets=secrets,
+            timeout=timeout,
+            metadata=metadata,
+            require_isolation=require_isolation,
+        )
+        redactor = Redactor.for_environment(request.env, request.secret_names)
+        return self._adopt(await self._provision(request, redactor), request, redactor)
+
+    def _request(
+        self,
+        *,
+        template: str | None = None,
+        resources: Resources = Resources(),
+        network: NetworkPolicy = NetworkPolicy(),
+        env: Mapping[str, str] | None = None,
+        secrets: Mapping[str, str] | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+        metadata: Mapping[str, str] | None = None,
+        require_isolation: IsolationTier | None = None,
+    ) -> ProvisionRequest:
+        """Check what `create` was given, or refuse it before anything exists."""
         driver = self._driver
         checked_env = check_env(env)
         checked_secrets = check_env(secrets, "secrets")
@@ -114,25 +149,34 @@ class DriverBackend:
         )
         check_isolation(require_isolation, driver.isolation, driver.name)
         self._warn_if_unverified()
-        redactor = Redactor.for_environment(request.env, request.secret_names)
-        live = await self._provision(request, redactor)
+        return request
+
+    def _adopt(
+        self, driver: SandboxDriver, request: ProvisionRequest, redactor: Redactor
+    ) -> EngineSandbox:
+        """Make a public sandbox of one that was provisioned."""
+        self._open.add(driver.id)
         return EngineSandbox(
             LiveSandbox(
-                live,
-                backend=driver.name,
+                driver,
+                backend=self.name,
                 env=request.env,
                 labels=request.metadata,
                 redactor=redactor,
                 attached=False,
+                clock=self._clock,
+                ledger=self._open,
             )
         )
 
     async def _provision(self, request: ProvisionRequest, redactor: Redactor) -> SandboxDriver:
         what = "Creating a sandbox"
         try:
-            with anyio.move_on_after(request.timeout) as scope:
-                with boundary(what, redactor, CreationError):
-                    return await self._driver.provision(request)
+            with (
+                self._clock.move_on_after(request.timeout) as scope,
+                boundary(what, redactor, CreationError),
+            ):
+                return await self._driver.provision(request)
         except BaseException:
             await self._destroy_remains(request)
             raise
@@ -145,7 +189,9 @@ class DriverBackend:
     async def _destroy_remains(self, request: ProvisionRequest) -> None:
         """Destroy what a failed or cancelled create may have left under the name chosen for it."""
         grace = teardown_grace()
-        outcome = await run_to_the_end(lambda: self._driver.destroy(request.name), grace=grace)
+        outcome = await run_to_the_end(
+            lambda: self._driver.destroy(request.name), grace=grace, clock=self._clock
+        )
         if outcome.gave_up:
             warnings.warn(
                 f"The create of {request.name} on {self.name!r} was given up, and it was not "
@@ -161,7 +207,7 @@ class DriverBackend:
                 f"The isolation of the {self.name!r} backend is not verified. Pass "
                 "require_isolation= to refuse it.",
                 UnverifiedIsolationWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     async def connect(self, sandbox_id: str) -> EngineSandbox:
@@ -174,7 +220,7 @@ class DriverBackend:
             ConnectError: There is none with that id.
         """
         checked = self._check_id(sandbox_id)
-        with anyio.move_on_after(CONNECT_BOUND):
+        with self._clock.move_on_after(CONNECT_BOUND):
             with boundary("Connecting", Redactor(), ConnectError):
                 driver = await self._driver.attach(checked)
             return EngineSandbox(
@@ -185,6 +231,8 @@ class DriverBackend:
                     labels={},
                     redactor=Redactor(driver.secrets),
                     attached=True,
+                    clock=self._clock,
+                    ledger=self._open,
                 )
             )
         raise ConnectError(
@@ -196,24 +244,32 @@ class DriverBackend:
     ) -> list[ManagedSandbox]:
         """List every sandbox that sandboxio made and this backend still holds."""
         wanted = check_metadata(labels)
-        with anyio.move_on_after(MANAGEMENT_BOUND):
-            with boundary("Listing", Redactor(), ConnectError):
-                return await self._driver.list_managed(wanted)
+        with (
+            self._clock.move_on_after(MANAGEMENT_BOUND),
+            boundary("Listing", Redactor(), ConnectError),
+        ):
+            return await self._driver.list_managed(wanted)
         raise ConnectError(f"{self.name!r} listed nothing within {MANAGEMENT_BOUND:g} s.")
 
     async def kill_managed(self, sandbox_id: str) -> bool:
         """Destroy a sandbox that sandboxio made; ``False`` if there is none with that id."""
         checked = self._check_id(sandbox_id)
-        with anyio.move_on_after(MANAGEMENT_BOUND):
-            with boundary("Destroying", Redactor(), ConnectError):
-                return await self._driver.destroy(checked)
+        with (
+            self._clock.move_on_after(MANAGEMENT_BOUND),
+            boundary("Destroying", Redactor(), ConnectError),
+        ):
+            destroyed = await self._driver.destroy(checked)
+            self._open.discard(checked)
+            return destroyed
         raise ConnectError(f"{checked!r} was not confirmed to be gone in {MANAGEMENT_BOUND:g} s.")
 
     async def health(self) -> Health:
         """Say whether a sandbox could be created now."""
-        with anyio.move_on_after(HEALTH_BOUND):
-            with boundary("The health check", Redactor(), ConnectError):
-                return await self._driver.health()
+        with (
+            self._clock.move_on_after(HEALTH_BOUND),
+            boundary("The health check", Redactor(), ConnectError),
+        ):
+            return await self._driver.health()
         return Health(
             ok=False, detail=f"no answer within {HEALTH_BOUND:g} s", hint="Is it running?"
         )

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 
-import anyio
-
 from .._observe.redaction import Redactor
 from ..errors import ProviderError, SandboxError, SandboxGone
+from ..spi import Clock
 
 __all__ = ["boundary", "told_apart"]
 
@@ -50,15 +49,17 @@ def redact(error: SandboxError, redactor: Redactor) -> None:
         setattr(error, "path", redactor.text(path))  # noqa: B010
 
 
-async def told_apart(error: SandboxError, alive: Callable[[], Awaitable[bool]]) -> SandboxError:
+async def told_apart(
+    error: SandboxError, alive: Callable[[], Awaitable[bool]], clock: Clock
+) -> SandboxError:
     """Return `SandboxGone` instead of a provider's error if the sandbox does not exist any more."""
     if not isinstance(error, ProviderError):
         return error
     lives = True
-    with anyio.move_on_after(ALIVE_BOUND):
+    with clock.move_on_after(ALIVE_BOUND):
         try:
             lives = await alive()
-        except Exception:
+        except Exception:  # noqa: BLE001 - whatever the driver raises
             return error  # whether it lives could not be learned; the first error says more
     if lives:
         return error

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-
-import anyio
 
 from ..errors import (
     DiskFull,
@@ -49,12 +46,12 @@ class Execution:
     @property
     def meter(self) -> Meter:
         """What it has taken until now."""
-        elapsed = time.monotonic() - self._began
+        elapsed = self.live.clock.current_time() - self._began
         return Meter(duration_ms=round(elapsed * 1000), backend=self.live.backend)
 
     async def start(self) -> None:
         """Start it; the deadline counts from here."""
-        self._began = time.monotonic()
+        self._began = self.live.clock.current_time()
         self._ends_at = self._began + self.command.timeout
         async with self._in_time():
             self._process = await self.live.driver.start(self.command)
@@ -87,7 +84,7 @@ class Execution:
             confirmed = await process.kill()
             self.exit = await process.wait()
 
-        outcome = await run_to_the_end(step, grace=teardown_grace())
+        outcome = await run_to_the_end(step, grace=teardown_grace(), clock=self.live.clock)
         if confirmed and outcome.error is None:
             return True
         # The last resort: a sandbox whose command cannot be ended is ended as a whole.
@@ -99,7 +96,8 @@ class Execution:
 
     @asynccontextmanager
     async def _in_time(self) -> AsyncGenerator[None, None]:
-        with anyio.move_on_after(max(0.0, self._ends_at - time.monotonic())) as scope:
+        clock = self.live.clock
+        with clock.move_on_after(max(0.0, self._ends_at - clock.current_time())) as scope:
             async with self.live.call("The command"):
                 yield
         if scope.cancelled_caught or self._ended_by_deadline:

@@ -6,8 +6,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import anyio
-
 from ..errors import ExecutionTimeout, OutputLimitExceeded
 from ..models import Capability, FileInfo
 from ..spi import FileMeta
@@ -106,7 +104,7 @@ class EngineFiles:
         self._live.ensure_running()
         self._live.require(capability, what)
         bound = self._live.inherited_timeout
-        with anyio.move_on_after(bound) as scope:
+        with self._live.clock.move_on_after(bound) as scope:
             async with self._live.call(what):
                 yield
         if scope.cancelled_caught:

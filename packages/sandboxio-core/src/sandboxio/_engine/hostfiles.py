@@ -9,6 +9,7 @@ import stat
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 from anyio import to_thread
 
@@ -25,7 +26,7 @@ def check_local(local: object) -> Path:
     """Return a path of the host."""
     if not isinstance(local, str | os.PathLike):
         raise ConfigurationError(f"local must be a str or a Path, not {type(local).__name__}.")
-    text = os.fspath(local)
+    text: object = os.fspath(cast("str | os.PathLike[str]", local))
     if not isinstance(text, str) or not text or "\0" in text:
         raise ConfigurationError("local must be a path that is not empty and has no NUL.")
     return Path(text)
@@ -124,15 +125,19 @@ def _write_all(fd: int, data: bytearray) -> None:
         view = view[os.write(fd, view) :]
 
 
-@asynccontextmanager
-async def incoming(path: Path) -> AsyncGenerator[Incoming, None]:
-    """Receive a file beside its place, and put it there when the block ends without an error."""
+def _refuse_directory(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         raise FileSystemError(
             f"{str(path)!r} on the host is a directory.",
             path=str(path),
             hint="Name the file to be written, for example its name in the sandbox.",
         )
+
+
+@asynccontextmanager
+async def incoming(path: Path) -> AsyncGenerator[Incoming, None]:
+    """Receive a file beside its place, and put it there when the block ends without an error."""
+    _refuse_directory(path)
     temporary = path.with_name(f".sandboxio-{secrets.token_hex(8)}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
     flags |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -149,7 +154,7 @@ async def incoming(path: Path) -> AsyncGenerator[Incoming, None]:
         finally:
             os.close(fd)
         try:
-            os.replace(temporary, path)
+            temporary.replace(path)
         except OSError as error:
             raise _host_error(error, path) from error
         placed = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from .._observe.redaction import Redactor
@@ -17,7 +17,7 @@ from ..errors import (
     SandboxGone,
 )
 from ..models import Capability
-from ..spi import Outcome, SandboxDriver, run_to_the_end
+from ..spi import Clock, Outcome, SandboxDriver, run_to_the_end
 from .boundary import boundary, redact, told_apart
 from .settings import teardown_grace
 
@@ -28,8 +28,10 @@ LIFETIME_SLACK = 2.0
 
 
 class LiveSandbox:
-    """Owns the driver of one sandbox; every call of the sandbox, its files and processes is made
-    inside `call`, and every end of it goes through `end`.
+    """Owns the driver of one sandbox.
+
+    Every call of the sandbox, its files and processes is made inside `call`, and every end of it
+    goes through `end`.
     """
 
     def __init__(
@@ -41,8 +43,12 @@ class LiveSandbox:
         labels: Mapping[str, str],
         redactor: Redactor,
         attached: bool,
+        clock: Clock,
+        ledger: set[str],
     ) -> None:
         self.driver = driver
+        self.clock = clock
+        self._ledger = ledger
         self.backend = backend
         self.env = dict(env)
         self.labels = dict(labels)
@@ -76,11 +82,12 @@ class LiveSandbox:
             with boundary(what, self.redactor):
                 yield
         except SandboxCorrupted:
-            await run_to_the_end(self.driver.terminate, grace=teardown_grace())
+            await self._to_the_end(self.driver.terminate, teardown_grace())
             self.state = "gone"
+            self._ledger.discard(self.driver.id)
             raise
         except ProviderError as error:
-            better = await told_apart(error, self.driver.alive)
+            better = await told_apart(error, self.driver.alive, self.clock)
             if better is error:
                 raise
             raise better from error.__cause__
@@ -94,11 +101,15 @@ class LiveSandbox:
         if self.state != "running":
             return
         grace = teardown_grace()
-        outcome = await run_to_the_end(self.driver.terminate, grace=grace)
+        outcome = await self._to_the_end(self.driver.terminate, grace)
         if outcome.finished and (outcome.error is None or isinstance(outcome.error, SandboxGone)):
             self.state = "killed"
+            self._ledger.discard(self.driver.id)
             return
         raise self._not_ended(outcome, grace)
+
+    async def _to_the_end(self, step: Callable[[], Awaitable[None]], grace: float) -> Outcome:
+        return await run_to_the_end(step, grace=grace, clock=self.clock)
 
     def _not_ended(self, outcome: Outcome, grace: float) -> ConnectError:
         name = f"The sandbox {self.driver.id} of the {self.backend!r} backend"
@@ -131,7 +142,7 @@ class LiveSandbox:
         if self.attached:
             if self.state == "running":
                 self.state = "detached"
-                await run_to_the_end(self.driver.detach, grace=teardown_grace())
+                await self._to_the_end(self.driver.detach, teardown_grace())
             return
         try:
             await self.end()

@@ -11,7 +11,7 @@ EXCERPT = 64 * 1024
 
 
 def decode(data: bytes | bytearray) -> str:
-    """Decode output: UTF-8, and ``\\xNN`` for what is not."""
+    r"""Decode output: UTF-8, and ``\xNN`` for what is not."""
     return data.decode("utf-8", "backslashreplace")
 
 

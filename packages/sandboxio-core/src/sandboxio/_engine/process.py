@@ -8,7 +8,7 @@ from ..errors import ConfigurationError, ExecutionTimeout, SandboxError
 from ..models import Capability, ExecResult, OutputChunk
 from .execution import Execution
 from .live import LiveSandbox
-from .validation import check_data
+from .validation import check_data, check_signal
 
 __all__ = ["EngineProcess"]
 
@@ -110,10 +110,9 @@ class EngineProcess:
 
     async def signal(self, signum: int) -> None:
         """Send a signal to the command's process group."""
-        if isinstance(signum, bool) or not isinstance(signum, int) or not 0 < signum < 65:
-            raise ConfigurationError(f"{signum!r} is not the number of a signal.")
+        checked = check_signal(signum)
         self._require_stdin("Process.signal()")
-        await self._execution.within(lambda: self._execution.process.signal(int(signum)))
+        await self._execution.within(lambda: self._execution.process.signal(checked))
 
     def _require_stdin(self, what: str) -> None:
         self._ensure_started()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import cast
-
-import anyio
+from typing import Literal, cast
 
 from ..errors import CapabilityNotSupported, ConfigurationError, ExecutionTimeout
 from ..models import (
@@ -134,6 +132,7 @@ class EngineSandbox:
             stdin=source or b"\n",
             keep_stdin_open=False,
             timeout=command.timeout,
+            call="run_code",
         )
         return await Execution(self._live, one_shot).collect()
 
@@ -141,8 +140,9 @@ class EngineSandbox:
         self, code: str, language: str, context_id: str | None, command: Command
     ) -> ExecResult:
         interpreter = cast(SupportsCode, self._live.driver)
-        began = anyio.current_time()
-        with anyio.move_on_after(command.timeout) as scope:
+        clock = self._live.clock
+        began = clock.current_time()
+        with clock.move_on_after(command.timeout) as scope:
             async with self._live.call("run_code()"):
                 done = await interpreter.run_code(
                     code,
@@ -151,7 +151,7 @@ class EngineSandbox:
                     env=command.env,
                     timeout=command.timeout,
                 )
-            elapsed = round((anyio.current_time() - began) * 1000)
+            elapsed = round((clock.current_time() - began) * 1000)
             return ExecResult(
                 done.exit_code,
                 decode(done.stdout),
@@ -178,12 +178,14 @@ class EngineSandbox:
         interactive = Capability.STDIN in self.capabilities
         if stdin is PIPE:
             self._live.require(Capability.STDIN, "stdin=PIPE")
-            command = self._command(argv, timeout, env, cwd, None, keep_open=True)
+            command = self._command(argv, timeout, env, cwd, None, keep_open=True, call="stream")
         elif isinstance(stdin, Stdin):
             raise ConfigurationError(f"stdin cannot be {stdin}.")
         else:
             keep_open = stdin is None and interactive
-            command = self._command(argv, timeout, env, cwd, stdin, keep_open=keep_open)
+            command = self._command(
+                argv, timeout, env, cwd, stdin, keep_open=keep_open, call="stream"
+            )
         lazy_eof = command.keep_stdin_open and stdin is None
         return EngineProcess(Execution(self._live, command), lazy_eof=lazy_eof)
 
@@ -196,6 +198,7 @@ class EngineSandbox:
         stdin: bytes | str | None,
         *,
         keep_open: bool = False,
+        call: Literal["run", "stream"] = "run",
     ) -> Command:
         if stdin is not None:
             self._live.require(Capability.STDIN, "stdin=")
@@ -206,6 +209,7 @@ class EngineSandbox:
             stdin=b"" if stdin is None else check_data(stdin, "stdin"),
             keep_stdin_open=keep_open,
             timeout=self._live.inherited_timeout if timeout is None else check_timeout(timeout),
+            call=call,
         )
 
     async def kill(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from ..errors import CapabilityNotSupported, ConfigurationError
 from ..models import Capability, IsolationTier, NetworkPolicy, Resources
@@ -19,6 +20,7 @@ __all__ = [
     "check_network",
     "check_path",
     "check_resources",
+    "check_signal",
     "check_template",
     "check_timeout",
 ]
@@ -61,11 +63,11 @@ def check_argv(cmd: object) -> tuple[str, ...]:
         if not cmd.strip():
             raise ConfigurationError("The command is empty.")
         return ("/bin/sh", "-c", check_text(cmd, "The command"))
-    if isinstance(cmd, bytes | bytearray | Mapping) or not isinstance(cmd, Sequence):
-        raise ConfigurationError(
-            f"The command must be a str or a list of str, not {type(cmd).__name__}."
-        )
-    argv = tuple(check_text(item, f"Argument {index}") for index, item in enumerate(cmd))
+    if isinstance(cmd, bytes | bytearray) or not isinstance(cmd, Sequence):
+        kind = type(cast("object", cmd)).__name__
+        raise ConfigurationError(f"The command must be a str or a list of str, not {kind}.")
+    items = cast("Sequence[object]", cmd)
+    argv = tuple(check_text(item, f"Argument {index}") for index, item in enumerate(items))
     if not argv:
         raise ConfigurationError("The command is an empty list.")
     if not argv[0]:
@@ -80,8 +82,8 @@ def check_env(env: object, name: str = "env") -> dict[str, str]:
     if not isinstance(env, Mapping):
         raise ConfigurationError(f"{name} must be a mapping, not {type(env).__name__}.")
     checked: dict[str, str] = {}
-    for key, value in env.items():
-        key = check_text(key, f"A key of {name}")
+    for any_key, value in cast("Mapping[object, object]", env).items():
+        key = check_text(any_key, f"A key of {name}")
         if not key or "=" in key:
             raise ConfigurationError(f"{key!r} cannot be the name of an environment variable.")
         checked[key] = check_text(value, f"The value of {name}[{key!r}]")
@@ -95,8 +97,8 @@ def check_metadata(metadata: object) -> dict[str, str]:
     if not isinstance(metadata, Mapping):
         raise ConfigurationError(f"metadata must be a mapping, not {type(metadata).__name__}.")
     checked: dict[str, str] = {}
-    for key, value in metadata.items():
-        key = check_text(key, "A key of metadata")
+    for any_key, value in cast("Mapping[object, object]", metadata).items():
+        key = check_text(any_key, "A key of metadata")
         if not key:
             raise ConfigurationError("A key of metadata is empty.")
         checked[key] = check_text(value, f"The value of metadata[{key!r}]")
@@ -113,7 +115,7 @@ def check_data(data: object, name: str) -> bytes:
                 f"{name} is text that UTF-8 cannot express.", hint="Pass bytes instead."
             ) from error
     if isinstance(data, bytes | bytearray | memoryview):
-        return bytes(data)
+        return bytes(cast("bytes", data))
     raise ConfigurationError(f"{name} must be bytes or str, not {type(data).__name__}.")
 
 
@@ -132,6 +134,13 @@ def check_path(path: object, name: str = "path") -> str:
     return text
 
 
+def check_signal(signum: object) -> int:
+    """Return the number of a signal."""
+    if isinstance(signum, bool) or not isinstance(signum, int) or not 0 < signum < 65:
+        raise ConfigurationError(f"{signum!r} is not the number of a signal.")
+    return int(signum)
+
+
 def check_template(template: object) -> str | None:
     """Return a template name or ``None``."""
     if template is None:
@@ -146,14 +155,8 @@ def check_network(network: object, capabilities: Capability, backend: str) -> Ne
     """Return a policy that this backend enforces, or refuse."""
     if not isinstance(network, NetworkPolicy):
         raise ConfigurationError(f"network must be a NetworkPolicy, not {type(network).__name__}.")
-    for name, items, kind in (
-        ("allow", network.allow, str),
-        ("ingress_ports", network.ingress_ports, int),
-    ):
-        if not isinstance(items, tuple | list) or not all(
-            isinstance(item, kind) and not isinstance(item, bool) for item in items
-        ):
-            raise ConfigurationError(f"NetworkPolicy.{name} must be a tuple of {kind.__name__}.")
+    _check_items("allow", network.allow, str)
+    _check_items("ingress_ports", network.ingress_ports, int)
     if Capability.NETWORK_POLICY not in capabilities:
         raise CapabilityNotSupported(
             f"The {backend!r} backend cannot enforce a network policy, and no sandbox is created "
@@ -183,6 +186,14 @@ def check_network(network: object, capabilities: Capability, backend: str) -> Ne
             hint="Leave ingress_ports empty.",
         )
     return NetworkPolicy(network.egress, tuple(network.allow), tuple(network.ingress_ports))
+
+
+def _check_items(name: str, items: object, kind: type) -> None:
+    if not isinstance(items, tuple | list) or not all(
+        isinstance(item, kind) and not isinstance(item, bool)
+        for item in cast("Sequence[object]", items)
+    ):
+        raise ConfigurationError(f"NetworkPolicy.{name} must be a tuple of {kind.__name__}.")
 
 
 def check_resources(

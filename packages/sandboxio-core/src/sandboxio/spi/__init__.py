@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         SocketTransport,
         Transport,
     )
+    from ._clock import Clock, SuppliesClock
     from ._driver import (
         BackendDriver,
         CodeResult,
@@ -45,6 +46,8 @@ _LAZY = {
     "GuestSandbox": "..guest",
     "SocketTransport": "..guest",
     "Transport": "..guest",
+    "Clock": "._clock",
+    "SuppliesClock": "._clock",
     "BackendDriver": "._driver",
     "CodeResult": "._driver",
     "Command": "._driver",
@@ -65,6 +68,7 @@ __all__ = [
     "GUEST_PROGRAM",
     "BackendDriver",
     "BackendPlugin",
+    "Clock",
     "CodeResult",
     "Command",
     "DriverBackend",
@@ -80,6 +84,7 @@ __all__ = [
     "ProvisionRequest",
     "SandboxDriver",
     "SocketTransport",
+    "SuppliesClock",
     "SupportsCode",
     "Transport",
     "hookimpl",

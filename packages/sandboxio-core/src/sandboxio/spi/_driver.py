@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import Literal, Protocol
 
 from ..models import (
     AppliedPolicy,
@@ -86,6 +86,7 @@ class Command:
         keep_stdin_open: Whether `ProcessDriver.send` may follow; if not, EOF follows ``stdin``.
         timeout: Seconds until the engine kills it. A driver that can also has the far side
             kill it then, for a consumer that does not come back.
+        call: The public call that it is made for: a label, without effect on how it runs.
     """
 
     argv: tuple[str, ...]
@@ -94,6 +95,7 @@ class Command:
     stdin: bytes = field(repr=False)
     keep_stdin_open: bool
     timeout: float
+    call: Literal["run", "run_code", "stream"] = "run"
 
 
 class ExitCause(Enum):

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import anyio
 
+from ._clock import Clock, EventLoopClock
+
 __all__ = ["Outcome", "run_to_the_end"]
 
 
@@ -20,14 +22,19 @@ class Outcome:
 
 
 async def run_to_the_end(
-    step: Callable[[], Awaitable[object]], *, grace: float, outcome: Outcome | None = None
+    step: Callable[[], Awaitable[object]],
+    *,
+    grace: float,
+    outcome: Outcome | None = None,
+    clock: Clock | None = None,
 ) -> Outcome:
     """Run `step` to its end, or for `grace` seconds, whoever cancels the caller and how often.
 
     A shielded scope alone is not enough: on asyncio a second native ``task.cancel()`` goes
     through it (measured on CPython 3.11 with anyio 4.16). A task of its own is out of reach of
     that; the caller merely waits for it. Nothing is raised here: an error leaving the task would
-    replace the one that the caller is handling.
+    replace the one that the caller is handling. `grace` is counted by `clock`, the event loop's
+    if there is none.
 
     Example:
         >>> async def close(connection):
@@ -36,11 +43,13 @@ async def run_to_the_end(
     """
     result = Outcome() if outcome is None else outcome
 
+    measure: Clock = EventLoopClock() if clock is None else clock
+
     async def owned() -> None:
-        with anyio.move_on_after(grace, shield=True) as scope:
+        with measure.move_on_after(grace, shield=True) as scope:
             try:
                 await step()
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - written down for the caller
                 result.error = error
         result.gave_up = scope.cancelled_caught
         result.finished = not scope.cancelled_caught

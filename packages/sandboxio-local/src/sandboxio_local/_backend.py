@@ -1,0 +1,21 @@
+"""The public backend."""
+
+from __future__ import annotations
+
+from sandboxio.spi import DriverBackend
+from sandboxio_local._driver import LocalDriver
+
+__all__ = ["LocalBackend"]
+
+
+class LocalBackend(DriverBackend):
+    """Sandboxes made of Linux namespaces, without a daemon and without root.
+
+    Example:
+        >>> import sandboxio
+        >>> from sandboxio_local import LocalBackend
+        >>> sandboxio.register("local", LocalBackend)
+    """
+
+    def __init__(self) -> None:
+        super().__init__(LocalDriver())

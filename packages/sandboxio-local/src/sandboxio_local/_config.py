@@ -1,0 +1,28 @@
+"""The typed configuration of this backend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sandboxio.models import BackendConfig
+
+__all__ = ["LocalConfig"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalConfig(BackendConfig):
+    """Configuration of one sandbox of the local backend.
+
+    ``template`` is the absolute path of a root file system to use instead of this host's system
+    directories. It must hold Python 3.8 or newer; nothing in it is changed.
+
+    Example:
+        >>> from sandboxio_local import LocalConfig
+        >>> LocalConfig(template="/srv/rootfs", timeout=60).backend
+        'local'
+    """
+
+    @property
+    def backend(self) -> str:
+        """Name of the backend."""
+        return "local"

@@ -1,0 +1,64 @@
+"""Ending a sandbox that another process may have made."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Final
+
+import anyio
+
+from sandboxio.errors import ConnectError
+from sandboxio_local._garbage import collect
+from sandboxio_local._processes import open_process, send
+from sandboxio_local._state import StateDirectory
+
+__all__ = ["end"]
+
+END_BOUND: Final = 8.0
+"""Seconds for a warden to end its sandbox: what it allows itself for the kill and for its groups."""
+
+START_BOUND: Final = 2.0
+"""Seconds for a warden that is just being started to say who it is."""
+
+PAUSE: Final = 0.005
+"""Seconds between two looks at a state directory."""
+
+
+async def end(state: StateDirectory) -> None:
+    """Have the warden of a sandbox end it, and return when nothing of it is left.
+
+    Raises:
+        ConnectError: Something is still there.
+    """
+    with anyio.move_on_after(START_BOUND):
+        while "warden" not in state.processes():
+            if await anyio.to_thread.run_sync(collect, state) or not state.path.exists():
+                return
+            await anyio.sleep(PAUSE)
+    warden = state.processes().get("warden")
+    if warden is not None and not await _ask(*warden):
+        for process in state.processes().values():
+            send(*process, signal.SIGKILL)
+    await anyio.to_thread.run_sync(collect, state)
+    if state.path.exists():
+        raise ConnectError(
+            f"The sandbox {state.id} could not be ended: a process of it does not die.",
+            hint=f"Look for processes in uninterruptible sleep; its state is in {state.path}.",
+        )
+
+
+async def _ask(pid: int, started: int) -> bool:
+    fd = open_process(pid, started)
+    if fd is None:
+        return True
+    try:
+        signal.pidfd_send_signal(fd, signal.SIGTERM)
+        with anyio.move_on_after(END_BOUND):
+            await anyio.wait_readable(fd)
+            return True
+    except ProcessLookupError:
+        return True
+    finally:
+        os.close(fd)
+    return False

@@ -1,0 +1,50 @@
+"""Removing what is left of sandboxes whose warden was killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Final
+
+from sandboxio_local._processes import alive, send
+from sandboxio_local._record import MADE, groups_of
+from sandboxio_local._state import StateDirectory
+from sandboxio_local._warden import groups
+
+__all__ = ["collect", "collect_all"]
+
+GONE_BOUND: Final = 2.0
+"""Seconds for killed processes to be gone."""
+
+GONE_PAUSE: Final = 0.005
+"""Seconds between two looks at them."""
+
+
+def collect(state: StateDirectory) -> bool:
+    """Remove a sandbox that no warden looks after; ``False`` if one does. Blocks; use a thread."""
+    lock = state.take_if_abandoned()
+    if lock is None:
+        return False
+    try:
+        left = state.processes()
+        for pid, started in left.values():
+            send(pid, started, signal.SIGKILL)
+        deadline = time.monotonic() + GONE_BOUND
+        while any(alive(*process) for process in left.values()):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(GONE_PAUSE)
+        record = state.read(MADE)
+        if record is not None and not groups.remove(groups_of(record)):
+            return False
+        state.remove()
+    finally:
+        os.close(lock)
+    return True
+
+
+def collect_all() -> None:
+    """Remove everything that no warden looks after. Blocks; use a thread."""
+    for state in StateDirectory.all():
+        collect(state)

@@ -1,0 +1,205 @@
+"""The warden's life: make the sandbox, watch over it, end it, leave nothing."""
+
+# What these rules ask for (pathlib, contextlib) takes longer to import than all the rest here.
+# ruff: noqa: PTH106, PTH108, PTH118, PTH120, PTH123, PTH208, SIM105
+from __future__ import annotations
+
+import os
+import sys
+import time
+from select import POLLIN, poll
+
+from sandboxio_local._warden import groups, spawn
+from sandboxio_local._warden.options import Options, parse
+from sandboxio_local._warden.waiting import Ended, Failed, Waiting, signals
+
+__all__ = ["main"]
+
+KILL_BOUND = 5.0
+"""Seconds for a killed sandbox to be gone; the kernel needs milliseconds."""
+
+KILL_PAUSE = 0.05
+"""Seconds between two looks at a killed sandbox whose end no signal announces."""
+
+HELPER_BOUND = 10.0
+"""Seconds for the network helper to be ready."""
+
+IDLE_BOUND = 3600.0
+"""Seconds of one wait while nothing happens; the next follows at once."""
+
+ERRORS_KEPT = 4096
+"""Bytes of bubblewrap's and the guest's stderr that are kept, the newest."""
+
+
+class Warden:
+    """One sandbox, from its creator's request to its end."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        # They came here through an exec, and would go on through the next ones: a copy of the control
+        # socket in the sandbox would be a way out, and one of the lock would outlive this process.
+        for fd in (options.control, options.lock, options.arguments, *options.keep, *options.hold):
+            os.set_inheritable(fd, False)
+        self.waiting = Waiting(options.control, options.owner, options.lifetime)
+        self.started: list[spawn.Bubblewrap] = []
+        self.helper = 0
+        self.reaped: set[int] = set()
+        self.errors = b""
+
+    def run(self) -> None:
+        """Make the sandbox and stay until it has ended; whatever happens, clean up."""
+        verdict = "ended died"
+        try:
+            self.note("warden", os.getpid())
+            groups.make(self.options.cgroups)
+            self.make_sandbox()
+            self.watch()
+        except Ended as ended:
+            verdict = f"ended {ended.reason}"
+        except Failed as failed:
+            verdict = f"failed {failed.what} {failed.detail}"
+        except OSError as error:
+            verdict = f"failed start {error.filename or ''} {error.strerror}"
+        finally:
+            clean = self.end()
+            self.read_errors()
+            tail = self.errors.decode("utf-8", "replace").strip().replace("\n", "; ")
+            self.tell(f"{verdict}{': ' + tail if tail else ''}")
+            if clean:
+                self.remove_directory()
+
+    def make_sandbox(self) -> None:
+        """Start everything and tell the creator."""
+        bubblewrap = spawn.start(self.options, self.waiting, self.started)
+        self.note("init", bubblewrap.init)
+        if self.options.helper:
+            self.start_helper(bubblewrap.init)
+        self.tell(f"started {bubblewrap.init}")
+        bubblewrap.let_go()
+
+    def watch(self) -> None:
+        """Return when the sandbox's first process has ended."""
+        bubblewrap = self.started[0]
+        while True:
+            fds = [bubblewrap.init_fd]
+            if bubblewrap.errors >= 0:
+                fds.append(bubblewrap.errors)
+            ready = self.waiting.until(*fds, bound=IDLE_BOUND)
+            if bubblewrap.errors in ready:
+                self.read_errors()
+            if bubblewrap.init_fd in ready:
+                return
+            self.reap()
+            if bubblewrap.pid in self.reaped:
+                return
+            if self.helper in self.reaped:
+                raise Failed("network", "the network helper ended")
+
+    def start_helper(self, init: int) -> None:
+        """Start what connects the sandbox's network namespace, and wait until it is ready."""
+        from sandboxio_local._warden import network
+
+        self.helper = network.start(self.options.helper, init)
+        self.note("helper", self.helper)
+        network.wait(self.waiting, init, bound=HELPER_BOUND)
+
+    def note(self, role: str, pid: int) -> None:
+        """Write down who belongs to the sandbox, for those who clean up after a killed warden."""
+        path = os.path.join(self.options.directory, "processes")
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        os.write(fd, f"{role} {pid} {start_time(pid)}\n".encode())
+        os.close(fd)
+
+    def tell(self, message: str) -> None:
+        """Send the creator one message; it may be gone."""
+        try:
+            os.write(self.options.control, message.encode()[:ERRORS_KEPT])
+        except OSError:
+            pass
+
+    def read_errors(self) -> None:
+        """Take what was written to stderr, so that its writer never blocks."""
+        for bubblewrap in self.started:
+            while bubblewrap.errors >= 0:
+                try:
+                    data = os.read(bubblewrap.errors, 4096)
+                except BlockingIOError:
+                    break
+                self.errors = (self.errors + data)[-ERRORS_KEPT:]
+                if not data:
+                    os.close(bubblewrap.errors)
+                    bubblewrap.errors = -1
+
+    def reap(self) -> bool:
+        """Collect the children that have ended; whether there are others."""
+        while True:
+            try:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+            self.reaped.add(pid)
+
+    def end(self) -> bool:
+        """Kill the sandbox and its helper, and remove its groups; whether all is gone."""
+        for bubblewrap in self.started:
+            if bubblewrap.init_fd >= 0:
+                # With its first process the kernel kills the whole pid namespace.
+                kill_init(bubblewrap.init_fd)
+            else:
+                self.kill_child(bubblewrap.pid)
+        if self.helper:
+            self.kill_child(self.helper)
+        deadline = time.monotonic() + KILL_BOUND
+        while self.reap() or not all(map(gone, self.started)):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            self.waiting.for_child(min(left, KILL_PAUSE))
+        groups.kill_all(self.options.join)
+        return groups.remove(self.options.join)
+
+    def kill_child(self, pid: int) -> None:
+        """Kill a child, unless it was reaped and its pid may mean another process by now."""
+        if pid not in self.reaped:
+            os.kill(pid, signals.SIGKILL)
+
+    def remove_directory(self) -> None:
+        """Remove the sandbox's state, and the directory of all sandboxes if it was the last."""
+        directory = self.options.directory
+        for name in os.listdir(directory):
+            os.unlink(os.path.join(directory, name))
+        os.rmdir(directory)
+        try:
+            os.rmdir(os.path.dirname(directory))
+        except OSError:
+            pass  # others are in it
+
+
+def kill_init(init_fd: int) -> None:
+    """Kill the first process of a sandbox."""
+    try:
+        signals.pidfd_send_signal(init_fd, signals.SIGKILL)
+    except ProcessLookupError:
+        pass  # it has ended
+
+
+def gone(bubblewrap: spawn.Bubblewrap) -> bool:
+    """Say whether a sandbox's first process has ended; bubblewrap may have died before it."""
+    if bubblewrap.init_fd < 0:
+        return True
+    watch = poll()
+    watch.register(bubblewrap.init_fd, POLLIN)
+    return bool(watch.poll(0))
+
+
+def start_time(pid: int) -> int:
+    """Return when a process started, in ticks since boot; with its pid, that names it for ever."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return int(file.read().rpartition(b")")[2].split()[19])
+
+
+def main() -> None:
+    """Run a warden with the arguments of this process."""
+    Warden(parse(sys.argv[1:])).run()

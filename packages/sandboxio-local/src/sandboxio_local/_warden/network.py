@@ -1,0 +1,76 @@
+"""The helper that connects a sandbox's network namespace to the host's network."""
+
+# What these rules ask for (pathlib, contextlib) takes longer to import than all the rest here.
+# ruff: noqa: PTH123, S606
+from __future__ import annotations
+
+import os
+import time
+from fcntl import ioctl
+
+from sandboxio_local._warden.waiting import Failed, Waiting
+
+__all__ = ["start", "wait"]
+
+POLL_PAUSE = 0.002
+"""Seconds between two looks at the routes of the sandbox; a helper needs some ten milliseconds."""
+
+_NS_GET_USERNS = 0xB701
+_PR_SET_PDEATHSIG = 1
+_SIGKILL = 9
+
+
+def start(command: list[str], init: int) -> int:
+    """Start a helper and return its pid.
+
+    Args:
+        command: Its arguments; ``{net}`` and ``{user}`` stand for paths of the sandbox's network
+            namespace and of the user namespace that owns it.
+        init: The sandbox's first process.
+    """
+    net = os.open(f"/proc/{init}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    # Not the one that the sandbox runs in: bubblewrap nests a second one, without rights here.
+    user = ioctl(net, _NS_GET_USERNS)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            import ctypes
+
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
+            nothing = os.open(os.devnull, os.O_RDWR)
+            for target in (0, 1, 2):
+                os.dup2(nothing, target)
+            for fd in (net, user):
+                os.set_inheritable(fd, True)
+            paths = {"net": f"/proc/self/fd/{net}", "user": f"/proc/self/fd/{user}"}
+            os.execve(command[0], [word.format(**paths) for word in command], {})
+        finally:
+            os._exit(70)
+    os.close(net)
+    os.close(user)
+    return pid
+
+
+def wait(waiting: Waiting, init: int, *, bound: float) -> None:
+    """Return when the sandbox has a default route."""
+    deadline = time.monotonic() + bound
+    while not _has_route(init):
+        if time.monotonic() > deadline:
+            raise Failed("network", f"the sandbox had no route after {bound:g} s")
+        if os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+            raise Failed("network", "the network helper ended at its start")
+        waiting.until(bound=POLL_PAUSE)
+
+
+def _has_route(init: int) -> bool:
+    with open(f"/proc/{init}/net/route", "rb") as routes:
+        if any(line.split()[1:2] == [b"00000000"] for line in routes):
+            return True
+    try:
+        with open(f"/proc/{init}/net/ipv6_route", "rb") as routes:
+            return any(
+                line.startswith(b"0" * 32 + b" 00 ") and not line.endswith(b" lo\n")
+                for line in routes
+            )
+    except FileNotFoundError:
+        return False  # a kernel without IPv6

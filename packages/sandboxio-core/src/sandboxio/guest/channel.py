@@ -13,18 +13,18 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import anyio
 
 from ..errors import ConfigurationError, SandboxCorrupted, SandboxError, SandboxGone
 from . import program as wire
+from .fields import Fields, decode_fields, items, number, text
 from .transport import Transport
 
 __all__ = ["GuestChannel", "GuestInit", "Operation"]
-
-Fields = Mapping[bytes, object]
 
 SMALL_PAYLOAD = 1 << 12
 """Bytes that a frame of control may have; only names, content and the greeting need more."""
@@ -58,7 +58,7 @@ class Operation:
         self.ident = 0
         self.ended = False
         self.failure: tuple[int, str] | None = None
-        self._waiting: set[anyio.Event] = set()
+        self.waiting: set[anyio.Event] = set()
 
     def on_frame(self, kind: int, payload: bytes) -> bool:
         """Take a frame in; ``False`` if it is not allowed now. Synchronous, does no I/O."""
@@ -71,37 +71,8 @@ class Operation:
 
     def wake(self) -> None:
         """Let those who wait for this operation look again."""
-        for event in self._waiting:
+        for event in self.waiting:
             event.set()
-
-
-def decode_fields(payload: bytes) -> Fields:
-    """Decode a control payload."""
-    value: object = wire.decode(payload) if payload else {}
-    if not isinstance(value, dict):
-        raise wire.Malformed("not a dictionary")
-    return value  # pyright: ignore[reportUnknownVariableType]
-
-
-def number(fields: Fields, key: bytes) -> int:
-    """Return a field that must be an integer."""
-    value = fields.get(key)
-    if not isinstance(value, int):
-        raise wire.Malformed(f"{key!r} is no number")
-    return value
-
-
-def raw(fields: Fields, key: bytes) -> bytes:
-    """Return a field that must be a string."""
-    value = fields.get(key)
-    if not isinstance(value, bytes):
-        raise wire.Malformed(f"{key!r} is no string")
-    return value
-
-
-def text(fields: Fields, key: bytes) -> str:
-    """Return a string field as text."""
-    return raw(fields, key).decode("utf-8", "surrogateescape")
 
 
 class GuestChannel:
@@ -143,12 +114,9 @@ class GuestChannel:
         hello = channel._hello
         channel.guest_pid = number(hello, b"pid")
         if init is None:
-            secrets = hello.get(b"secrets")
-            if not isinstance(secrets, list):
-                raise SandboxCorrupted("The guest's greeting has no list of secrets.")
             channel.secrets = tuple(
                 item.decode("utf-8", "surrogateescape")
-                for item in secrets
+                for item in items(hello, b"secrets")
                 if isinstance(item, bytes)
             )
             channel.workdir = text(hello, b"workdir")
@@ -285,13 +253,13 @@ class GuestChannel:
         event = anyio.Event()
         queue[event] = None
         if operation is not None:
-            operation._waiting.add(event)
+            operation.waiting.add(event)
         try:
             await event.wait()
         finally:
             queue.pop(event, None)
             if operation is not None:
-                operation._waiting.discard(event)
+                operation.waiting.discard(event)
 
     def _next_in(self, queue: dict[anyio.Event, None]) -> None:
         for event in queue:
@@ -299,8 +267,21 @@ class GuestChannel:
                 event.set()
                 return
 
-    def _in_use(self) -> _Use:
-        return _Use(self)
+    @contextmanager
+    def _in_use(self) -> Generator[None, None, None]:
+        """Count those who are inside, and refuse a second thread beside them."""
+        me = threading.get_ident()
+        if self._users and self._thread != me:
+            raise ConfigurationError(
+                "One sandbox is in use by two threads at the same time.",
+                hint="Give each thread its own sandbox, or share one from create_sync().",
+            )
+        self._thread = me
+        self._users += 1
+        try:
+            yield
+        finally:
+            self._users -= 1
 
     def _feed(self, data: bytes) -> None:
         buffer = self._buffer
@@ -342,7 +323,10 @@ class GuestChannel:
             hello = decode_fields(payload)
             if number(hello, b"v") != wire.VERSION:
                 raise wire.Malformed("a version that this host does not speak")
-            number(hello, b"pid"), number(hello, b"remaining"), text(hello, b"workdir")
+            for key in (b"pid", b"remaining"):
+                number(hello, key)
+            text(hello, b"workdir")
+            items(hello, b"secrets")
             self._hello = hello
         elif kind == wire.READY and self._expected_ready and not self._ready:
             self._ready = True
@@ -383,24 +367,3 @@ class GuestChannel:
         for queue in (self._receive_queue, self._send_queue):
             for event in queue:
                 event.set()
-
-
-class _Use:
-    """Counts those who are inside, and refuses a second thread beside them."""
-
-    def __init__(self, channel: GuestChannel) -> None:
-        self._channel = channel
-
-    def __enter__(self) -> None:
-        channel = self._channel
-        me = threading.get_ident()
-        if channel._users and channel._thread != me:
-            raise ConfigurationError(
-                "One sandbox is in use by two threads at the same time.",
-                hint="Give each thread its own sandbox, or share one from create_sync().",
-            )
-        channel._thread = me
-        channel._users += 1
-
-    def __exit__(self, *_: object) -> None:
-        self._channel._users -= 1

@@ -11,7 +11,8 @@ from ..errors import DiskFull, FileSystemError, PathNotFound, SandboxError
 from ..models import FileInfo
 from ..spi import FileMeta
 from . import program as wire
-from .channel import GuestChannel, Operation, decode_fields, number
+from .channel import GuestChannel, Operation
+from .fields import decode_fields, items, number
 
 __all__ = ["Listing", "Reading", "Writing", "file_error"]
 
@@ -204,10 +205,7 @@ class Listing(Operation):
     def on_frame(self, kind: int, payload: bytes) -> bool:
         """Take a frame in."""
         if kind == wire.ENTRIES:
-            entries = decode_fields(payload).get(b"e")
-            if not isinstance(entries, list):
-                return False
-            for item in entries:
+            for item in items(decode_fields(payload), b"e"):
                 if len(self.entries) >= MAX_ENTRIES:
                     self.too_many = True
                     return True
@@ -222,7 +220,9 @@ class Listing(Operation):
         match item:
             case [bytes(name), int(size), int(mode), int(mtime)]:
                 return FileInfo(
-                    path=join(self._path, entry_name(name)) if self._kind == wire.LS else self._path,
+                    path=join(self._path, entry_name(name))
+                    if self._kind == wire.LS
+                    else self._path,
                     size=size,
                     is_dir=stat.S_ISDIR(mode),
                     is_link=stat.S_ISLNK(mode),

@@ -11,7 +11,8 @@ from ..errors import SandboxGone
 from ..models import OutputChunk
 from ..spi import ExitCause, ProcessExit
 from . import program as wire
-from .channel import GuestChannel, Operation, decode_fields, number
+from .channel import GuestChannel, Operation
+from .fields import decode_fields, number
 
 __all__ = ["GuestProcess"]
 

@@ -8,6 +8,7 @@ that start-up does not need, or that only Linux has, are made where they are use
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import select
 import struct
@@ -40,6 +41,8 @@ LAST_WORDS = 0.2  # seconds for a BYE to leave before the guest exits
 
 REPORT = struct.Struct("=ci")  # what a supervisor tells the guest
 
+ORPHANS = 71  # exit code of a supervisor whose command left children running
+
 PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -56,13 +59,14 @@ def encode(value: Any) -> bytes:
 
 
 def _encode(value: Any, out: List[bytes]) -> None:
-    if isinstance(value, int):
+    kind: type[object] = type(value)
+    if issubclass(kind, int):
         out.append(b"i%de" % value)
-    elif isinstance(value, (bytes, str)):
-        data = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+    elif issubclass(kind, (bytes, str)):
+        data = value.encode("utf-8", "surrogateescape") if issubclass(kind, str) else value
         out.append(b"%d:" % len(data))
         out.append(data)
-    elif isinstance(value, dict):
+    elif issubclass(kind, dict):
         out.append(b"d")
         for key, item in value.items():
             _encode(key, out)
@@ -341,24 +345,23 @@ class Command:
             else:
                 in_r, in_w = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), -1
                 opened.append(in_r)
+            guest.weigh(b"500")
             self.supervisor = os.fork()
         except OSError:
+            guest.weigh(b"0")
             for fd in opened:
                 os.close(fd)
             raise
         if self.supervisor == 0:
-            keep = {in_r, out_w, err_w, report_w}
             supervise(
                 guest,
-                [fd for fd in opened if fd not in keep],
+                max([*guest.private, *opened]),
                 argv,
                 env,
                 cwd,
-                in_r,
-                out_w,
-                err_w,
-                report_w,
+                (in_r, out_w, err_w, report_w),
             )
+        guest.weigh(b"0")
         for fd in (in_r, out_w, err_w, report_w):
             os.close(fd)
         guest.supervisors[self.supervisor] = self
@@ -400,14 +403,15 @@ class Command:
         else:
             self.finish_if_done()
 
-    def on_supervisor_gone(self) -> None:
+    def on_supervisor_gone(self, orphans: bool) -> None:
         """Take in its last reports; if it was killed, take over what was below it."""
         before = -2
         while self.report_fd not in (-1, before):
             before = self.report_fd
             self.on_report(0)
         if self.finished or self.empty or (self.status is not None and not self.killing):
-            self.guest.adopt()
+            if orphans:
+                self.guest.adopt()
             return
         self.guest.kill_strays()
         self.killing = True
@@ -416,7 +420,7 @@ class Command:
 
     def fail(self, number: int) -> None:
         if not self.finished:
-            self.connection.send(FAIL, self.ident, {"errno": number, "what": "fork"})
+            self.connection.send(FAIL, self.ident, {"errno": number, "what": "start"})
             self.forget()
 
     def on_deadline(self) -> None:
@@ -543,38 +547,46 @@ class Command:
 
 def supervise(
     guest: Guest,
-    private: List[int],
+    highest: int,
     argv: List[bytes],
     env: Dict[bytes, bytes],
     cwd: bytes,
-    stdin: int,
-    stdout: int,
-    stderr: int,
-    report: int,
+    fds: Tuple[int, int, int, int],
 ) -> NoReturn:
     """Be the supervisor of one command: run it, and on SIGUSR1 kill all that came of it.
 
     SIGUSR1 is blocked since before the fork, and SIGCHLD is before there is a child, so that
-    none of them is lost: `sigwait` finds them pending.
+    none of them is lost: `sigwait` finds them pending. Every line that runs here copies pages of
+    the guest, so there are few.
+
+    Args:
+        guest: What this process was forked from.
+        highest: The highest descriptor that the guest has.
+        argv: The command.
+        env: Its environment.
+        cwd: Its directory.
+        fds: Its stdin, stdout and stderr, and where to report. All are above 3.
     """
     status = 70
     try:
         signals = guest.signals
         signals.pthread_sigmask(signals.SIG_BLOCK, {signals.SIGCHLD})
+        for target, fd in enumerate(fds):
+            os.dup2(fd, target, target < 3)
+        os.closerange(4, highest + 1)
         signals.set_wakeup_fd(-1)
-        for fd in [*guest.private, *private]:
-            os.close(fd)
         guest.prctl(PR_SET_CHILD_SUBREAPER, 1)
         try:
-            main = os.fork()
+            os.chdir(cwd)
+            main = spawn(guest, argv, env)
         except OSError as error:
-            os.write(report, REPORT.pack(b"N", error.errno or 0))
+            os.write(3, REPORT.pack(b"N", error.errno or 0))
             os._exit(0)
-        if main == 0:
-            execute(guest, argv, env, cwd, stdin, stdout, stderr)
-        for fd in (stdin, stdout, stderr):
-            os.close(fd)
-        os.write(report, REPORT.pack(b"S", main))
+        os.closerange(0, 3)
+        if main < 0:
+            os.write(3, REPORT.pack(b"S", 0) + REPORT.pack(b"E", -main << 8))
+            os._exit(0)
+        os.write(3, REPORT.pack(b"S", main))
         killing = ended = False
         while True:
             children = True
@@ -588,91 +600,56 @@ def supervise(
                     break
                 if pid == main:
                     ended = True
-                    os.write(report, REPORT.pack(b"E", wait_status))
+                    os.write(3, REPORT.pack(b"E", wait_status))
             if killing and not children:
-                os.write(report, REPORT.pack(b"K", 0))
+                os.write(3, REPORT.pack(b"K", 0))
             if not children or (ended and not killing):
+                status = ORPHANS if children else 0
                 break
             if killing:
                 kill_descendants(guest.signals.SIGKILL)
                 signals.sigtimedwait({signals.SIGCHLD}, 0.01)
             else:
                 killing = signals.sigwait({signals.SIGCHLD, signals.SIGUSR1}) == signals.SIGUSR1
-        status = 0
     finally:
         os._exit(status)
 
 
-def execute(
-    guest: Guest,
-    argv: List[bytes],
-    env: Dict[bytes, bytes],
-    cwd: bytes,
-    stdin: int,
-    stdout: int,
-    stderr: int,
-) -> NoReturn:
-    """Become the command; in a forked child, of which nothing else is left afterwards."""
-    code = 126
-    try:
-        os.setsid()
-        # High enough to be clear of the three, so that no dup2 overwrites a source.
-        import fcntl
+def spawn(guest: Guest, argv: List[bytes], env: Dict[bytes, bytes]) -> int:
+    """Start `argv`, found as a shell finds it, in a session of its own; return its pid.
 
-        fds = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10) for fd in (stdin, stdout, stderr)]
-        for target, fd in enumerate(fds):
-            os.dup2(fd, target)
-        # The kernel shall take the command before it takes the guest. The file belongs to root
-        # while the process is not dumpable, which the exec ends anyway.
-        guest.prctl(PR_SET_DUMPABLE, 1)
-        try:
-            adjust = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
-            os.write(adjust, b"500")
-            os.close(adjust)
-        except OSError:
-            pass
-        signals = guest.signals
-        for name in ("SIGPIPE", "SIGXFSZ", "SIGINT", "SIGTERM", "SIGHUP", "SIGCHLD"):
-            signals.signal(getattr(signals, name), signals.SIG_DFL)
-        signals.pthread_sigmask(signals.SIG_SETMASK, ())
-        for which, limit in guest.limits:
-            import resource
+    If there is nothing to execute, say so on stderr and return a shell's exit code, negated.
 
-            resource.setrlimit(which, (limit, limit))
-        os.chdir(cwd)
-        code = exec_search(argv, env)
-    except OSError as error:
-        complain(argv[0], os.strerror(error.errno or 0))
-    finally:
-        os._exit(code)
-
-
-def exec_search(argv: List[bytes], env: Dict[bytes, bytes]) -> int:
-    """Execute `argv`, found as a shell finds it; return a shell's exit code if that fails."""
+    Raises:
+        OSError: No process could be made.
+    """
     name = argv[0]
     if b"/" in name:
         places = [name]
     else:
         path = env.get(b"PATH", b"/usr/local/bin:/usr/bin:/bin")
         places = [os.path.join(place or b".", name) for place in path.split(b":")]
+    signals = guest.signals
+    ignored = [signals.SIGPIPE, signals.SIGXFSZ, signals.SIGINT, signals.SIGTERM, signals.SIGHUP]
     found: Optional[OSError] = None
     for place in places:
         try:
-            os.execve(place, argv, env)
+            # It shares the memory of its parent until it executes, which costs far less than a fork.
+            return os.posix_spawn(place, argv, env, setsid=True, setsigmask=(), setsigdef=ignored)
         except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.ENOMEM):
+                raise
             if error.errno == errno.ENOENT and os.path.lexists(place):
                 error = OSError(errno.ENOEXEC, "bad interpreter")
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):
                 found = found or error
-    if not name or found is None:
-        complain(name, "command not found")
-        return 127
-    complain(name, found.strerror or os.strerror(found.errno or 0))
-    return 126
-
-
-def complain(name: bytes, what: str) -> None:
+    what, code = "command not found", 127
+    if found is not None:
+        what, code = os.strerror(found.errno or 0), 126
+        if found.args[1:] == ("bad interpreter",):
+            what = "bad interpreter"
     os.write(2, b"sandboxio: " + name[:200] + b": " + what.encode() + b"\n")
+    return -code
 
 
 def kill_descendants(sigkill: int) -> None:
@@ -974,12 +951,12 @@ class Guest:
     """The loop, and what all connections share."""
 
     def __init__(self, options: Dict[str, str]) -> None:
-        import _signal as signals
         import ctypes
 
-        self.signals: Any = signals
-        libc = ctypes.CDLL(None, use_errno=True)
-        self.prctl = lambda option, value: libc.prctl(option, value, 0, 0, 0)
+        # Not `signal`: its enums double the time of a start, and here is all that it does.
+        signals: Any = __import__("_signal")
+        self.signals = signals
+        self.libc: Any = ctypes.CDLL(None, use_errno=True)
         self.private: Set[int] = set()  # descriptors that no command may inherit, even unexecuted
         self.handlers: Dict[int, Callable[[int], None]] = {}
         self.interests: Dict[int, int] = {}
@@ -987,7 +964,6 @@ class Guest:
         self.runnable: List[Callable[[], None]] = []
         self.supervisors: Dict[int, Command] = {}
         self.adopted: Set[int] = set()
-        self.limits: List[Tuple[int, int]] = []
         self.env: Dict[bytes, bytes] = dict(os.environb)
         self.secret_names: List[bytes] = []
         self.workdir = b"/"
@@ -998,7 +974,18 @@ class Guest:
         self.epoll = select.epoll()
         self.private.add(self.epoll.fileno())
         self.become(options.get("user", ""), options.get("own", ""))
-        self.set_limits(options.get("limits", ""))
+        # A supervisor puts what it needs on these four, over what the guest has there.
+        while True:
+            fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            if fd > 3:
+                os.close(fd)
+                break
+        try:
+            self.weight_fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+            self.private.add(self.weight_fd)
+            self.weigh(b"0")
+        except OSError:
+            self.weight_fd = -1
         # Code in the sandbox has the same user; it shall neither trace the guest nor read its memory.
         self.prctl(PR_SET_DUMPABLE, 0)
         if os.getpid() != 1:
@@ -1008,7 +995,7 @@ class Guest:
             os.set_blocking(fd, False)
             self.private.add(fd)
         signals.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
-        signals.signal(signals.SIGCHLD, lambda *_: None)
+        signals.signal(signals.SIGCHLD, on_signal)
         for name in ("SIGINT", "SIGTERM", "SIGHUP"):
             signals.signal(getattr(signals, name), signals.SIG_IGN)
         signals.pthread_sigmask(signals.SIG_BLOCK, {signals.SIGUSR1})
@@ -1018,6 +1005,9 @@ class Guest:
         self.greet(self.primary)
         if "listen" in options:
             self.listen(int(options["listen"]))
+
+    def prctl(self, option: int, value: int) -> None:
+        self.libc.prctl(option, value, 0, 0, 0)
 
     def become(self, user: str, own: str) -> None:
         if not user:
@@ -1029,19 +1019,16 @@ class Guest:
         os.setresgid(int(gid), int(gid), int(gid))
         os.setresuid(int(uid), int(uid), int(uid))
 
-    def set_limits(self, limits: str) -> None:
-        if not limits:
-            return
-        import resource
+    def weigh(self, weight: bytes) -> None:
+        """Set what the kernel adds to this process, and to those forked now, when memory is out.
 
-        for limit in limits.split(","):
-            name, _, value = limit.partition(":")
-            self.limits.append((getattr(resource, "RLIMIT_" + name.upper()), int(value)))
+        Commands get more than the guest has, so that the kernel takes them first.
+        """
+        if self.weight_fd >= 0:
+            os.write(self.weight_fd, weight)
 
     def listen(self, fd: int) -> None:
-        import _socket
-
-        listener = _socket.socket(fileno=fd)
+        listener: Any = __import__("_socket").socket(fileno=fd)
         listener.setblocking(False)
         self.private.add(fd)
 
@@ -1125,7 +1112,7 @@ class Guest:
         os.read(self.wake_r, 4096)
         while True:
             try:
-                pid, _ = os.waitpid(-1, os.WNOHANG)
+                pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:
@@ -1133,7 +1120,7 @@ class Guest:
             self.adopted.discard(pid)
             command = self.supervisors.pop(pid, None)
             if command is not None:
-                command.on_supervisor_gone()
+                command.on_supervisor_gone(status >> 8 == ORPHANS)
 
     def children(self) -> Set[int]:
         try:
@@ -1177,7 +1164,7 @@ class Guest:
             if operation is not None:
                 (operation.on_stdin if kind == STDIN else operation.on_data)(payload)
             return
-        request = decode(payload) if payload else {}
+        request: Any = decode(payload) if payload else {}
         if kind == INIT:
             self.on_init(connection, request)
         elif kind in (START, READ, WRITE, STAT, LS, MKDIR, REMOVE):
@@ -1256,13 +1243,21 @@ class Guest:
         os._exit(0)
 
 
+def on_signal(_signum: int, _frame: object) -> None:
+    """Do nothing: a signal without a handler would not write to the wakeup descriptor."""
+
+
 def main(arguments: List[str]) -> None:
     """Serve until the lease or the lifetime ends."""
     options: Dict[str, str] = {}
     for argument in arguments:
         name, _, value = argument.partition("=")
         options[name] = value
-    Guest(options).run()
+    guest = Guest(options)
+    # A collection after a fork would copy every page that it visits.
+    gc.collect()
+    gc.freeze()
+    guest.run()
 
 
 if __name__ == "__main__":

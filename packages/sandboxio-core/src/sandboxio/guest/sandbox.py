@@ -6,7 +6,7 @@ import errno
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
-from ..errors import ProcessLimitExceeded, SandboxCorrupted
+from ..errors import OutOfMemory, ProcessLimitExceeded, SandboxCorrupted
 from ..models import FileInfo
 from ..spi import Command, ExitCause, FileMeta, ProcessDriver, run_to_the_end
 from . import program as wire
@@ -75,10 +75,14 @@ class GuestSandbox:
             await run_to_the_end(process.kill, grace=ABORT_GRACE)
             raise
         if process.failure is not None:
-            number, what = process.failure
-            if what == "fork" or number == errno.EAGAIN:
+            number, _ = process.failure
+            if number == errno.EAGAIN:
                 raise ProcessLimitExceeded(
                     "The sandbox may not start another process.", limit="processes"
+                )
+            if number == errno.ENOMEM:
+                raise OutOfMemory(
+                    "The sandbox has no memory left to start a process.", limit="memory_mb"
                 )
             raise file_error(number, command.cwd or ".")
         return process

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 import anyio
@@ -84,12 +84,10 @@ class SocketTransport:
     def close(self) -> None:
         """Close the socket, as soon as nobody waits for it any more."""
         self._closed = True
-        try:
-            # Ends the connection even if a forked child still holds a copy, and wakes who waits
-            # here: an event loop would never tell them about a descriptor that is just closed.
+        # Ends the connection even if a forked child still holds a copy, and wakes who waits
+        # here: an event loop would never tell them about a descriptor that is just closed.
+        with suppress(OSError):  # not connected any more
             self._socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass  # not connected any more
         if not self._waiting:
             self._socket.close()
 

@@ -151,7 +151,7 @@ class ConfigurationError(SandboxError):
 
     code = "SBX_E1000"
     default_hint = "Correct the argument named in the message."
-    default_retryable = False
+    default_retryable: ClassVar[bool | None] = False
 
 
 class BackendNotFound(ConfigurationError):

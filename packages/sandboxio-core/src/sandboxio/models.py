@@ -257,11 +257,11 @@ class Meter:
 
 @dataclass(frozen=True)
 class ExecResult:
-    """How a command or a piece of code ended.
+    r"""How a command or a piece of code ended.
 
     Attributes:
         exit_code: 0 to 255; a process that died of signal *n* has 128 + *n*.
-        stdout: Decoded as UTF-8; undecodable bytes appear as ``\\xNN``. Empty when streamed.
+        stdout: Decoded as UTF-8; undecodable bytes appear as ``\xNN``. Empty when streamed.
         stderr: The same for stderr.
         results: Rich outputs of an interpreter; ``None`` where the backend has none.
         meter: What the call took.
@@ -269,7 +269,7 @@ class ExecResult:
 
     Example:
         >>> from sandboxio import ExecResult
-        >>> ExecResult(0, "2.2.1\\n", "").ok
+        >>> ExecResult(0, "2.2.1\n", "").ok
         True
     """
 

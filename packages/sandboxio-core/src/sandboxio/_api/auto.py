@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from .._wiring.registry import Registry
 from ..errors import NoRoute, SandboxError
 from ..protocols import ReapableBackend
@@ -38,9 +40,7 @@ async def choose(dsn: Dsn, registry: Registry) -> Dsn:
 
 async def _healthy(backend: object) -> str | None:
     """Return why a backend cannot be used now, or ``None``."""
-    ask = getattr(backend, "health", None)
-    if ask is None:
+    if not hasattr(backend, "health"):
         return None
-    reapable: ReapableBackend = backend  # type: ignore[assignment]  # it has what is asked of it
-    health = await reapable.health()
+    health = await cast("ReapableBackend", backend).health()
     return None if health.ok else f"{health.detail} ({health.hint})"

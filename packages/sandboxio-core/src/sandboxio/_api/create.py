@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import lru_cache
+from typing import TypeVar
 
 from .._wiring.registry import Registry
 from ..errors import ConfigurationError, ConnectError
@@ -63,24 +64,23 @@ async def create(
     """
     registry = default_registry()
     config = await _resolve(target, registry)
-    given = {
-        "template": template,
-        "resources": resources,
-        "network": network,
-        "env": env,
-        "secrets": secrets,
-        "timeout": timeout,
-        "metadata": metadata,
-        "require_isolation": require_isolation,
-    }
-    merged = {name: _merged(config, name, value) for name, value in given.items()}
-    backend = registry.configured(config)
-    return await backend.create(**merged)  # type: ignore[arg-type]  # each was typed above
+    return await registry.configured(config).create(
+        template=_once("template", template, config.template),
+        resources=_once("resources", resources, config.resources),
+        network=_once("network", network, config.network),
+        env=_once("env", env, config.env),
+        secrets=_once("secrets", secrets, config.secrets),
+        timeout=_once("timeout", timeout, config.timeout),
+        metadata=_once("metadata", metadata, config.metadata),
+        require_isolation=_once("require_isolation", require_isolation, config.require_isolation),
+    )
 
 
-def _merged(config: BackendConfig, name: str, value: object) -> object:
+T = TypeVar("T")
+
+
+def _once(name: str, value: T, configured: T) -> T:
     """Return the argument or the configured value, whichever is not the default."""
-    configured: object = getattr(config, name)
     default = _DEFAULTS[name]
     if value == default:
         return configured
@@ -129,13 +129,17 @@ async def connect(sandbox_id: str, *, backend: str | Backend = "docker") -> Asyn
         ...     async with await sandboxio.connect(sandbox_id, backend="local") as sandbox:
         ...         return (await sandbox.run(["ls"])).stdout
     """
-    if not isinstance(sandbox_id, str) or not sandbox_id.strip():
+    if not _is_text(sandbox_id):
         raise ConnectError("The sandbox id must be a str that is not empty.")
     if isinstance(backend, str):
         registry = default_registry()
         text = backend if "://" in backend else f"{backend}://"
         backend = registry.configured(config_from_dsn(parse_dsn(text), registry))
     return await backend.connect(sandbox_id)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
 
 
 def register(name: str, target: str | Callable[[], Backend]) -> None:

@@ -73,9 +73,9 @@ class Failed(Exception):
     """A step that ran and found something wrong."""
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
+def add_parser(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add the command, with the ``add_parser`` of the commands' parser."""
+    parser = add(
         "demo",
         help="create a sandbox, run code, stream, prove that the network is denied, tear down",
         description="Prove an installation in five timed steps. The network is always denied; "

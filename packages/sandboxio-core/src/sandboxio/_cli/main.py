@@ -31,7 +31,7 @@ def build_parser() -> argparse.ArgumentParser:
         version=f"sandboxio-core {metadata.version('sandboxio-core')}",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    demo.add_parser(commands)
+    demo.add_parser(commands.add_parser)
     return parser
 
 

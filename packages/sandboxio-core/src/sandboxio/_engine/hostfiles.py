@@ -26,7 +26,7 @@ def check_local(local: object) -> Path:
     """Return a path of the host."""
     if not isinstance(local, str | os.PathLike):
         raise ConfigurationError(f"local must be a str or a Path, not {type(local).__name__}.")
-    text: object = os.fspath(cast("str | os.PathLike[str]", local))
+    text = os.fspath(cast("str | os.PathLike[str] | os.PathLike[bytes]", local))
     if not isinstance(text, str) or not text or "\0" in text:
         raise ConfigurationError("local must be a path that is not empty and has no NUL.")
     return Path(text)

@@ -63,8 +63,8 @@ def check_argv(cmd: object) -> tuple[str, ...]:
         if not cmd.strip():
             raise ConfigurationError("The command is empty.")
         return ("/bin/sh", "-c", check_text(cmd, "The command"))
+    kind = type(cmd).__name__
     if isinstance(cmd, bytes | bytearray) or not isinstance(cmd, Sequence):
-        kind = type(cast("object", cmd)).__name__
         raise ConfigurationError(f"The command must be a str or a list of str, not {kind}.")
     items = cast("Sequence[object]", cmd)
     argv = tuple(check_text(item, f"Argument {index}") for index, item in enumerate(items))

@@ -24,9 +24,10 @@ class Hooks:
     """The specification of every hook."""
 
     @hookspec(firstresult=True)
-    def sandboxio_backend(self) -> BackendPlugin:  # pyright: ignore[reportReturnType]
+    def sandboxio_backend(self) -> BackendPlugin:
         """Return the backend that this wheel brings.
 
         Called when the backend is first asked for by name. The entry point's name, the plugin's
         ``name`` and the scheme of its DSN are the same.
         """
+        raise NotImplementedError  # a specification; pluggy never calls it

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import fields
 from importlib import import_module, metadata
+from typing import cast
 
 import pluggy
 
@@ -37,17 +38,8 @@ class Registry:
 
     def register(self, name: str, target: str | Callable[[], Backend]) -> None:
         """Let `name` mean a backend of the caller's, before anything that is installed."""
-        if not isinstance(name, str) or not name.isidentifier():
-            raise ConfigurationError(f"{name!r} cannot be the name of a backend.")
-        if isinstance(target, str):
-            module, colon, attribute = target.partition(":")
-            if not (module and colon and attribute):
-                raise ConfigurationError(f"{target!r} is not of the form 'package.module:Class'.")
-            factory = _Imported(module, attribute)
-        elif callable(target):
-            factory = target
-        else:
-            raise ConfigurationError("Register a 'package.module:Class' or a callable.")
+        _check_name(name)
+        factory = _check_target(target)
         with self._lock:
             self._registered[name] = factory
             self._backends.pop(name, None)
@@ -135,6 +127,22 @@ class Registry:
             if key not in self._backends:
                 self._backends[key] = plugin.factory(config)
             return self._backends[key]
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ConfigurationError(f"{name!r} cannot be the name of a backend.")
+
+
+def _check_target(target: object) -> Callable[[], Backend]:
+    if isinstance(target, str):
+        module, colon, attribute = target.partition(":")
+        if not (module and colon and attribute):
+            raise ConfigurationError(f"{target!r} is not of the form 'package.module:Class'.")
+        return _Imported(module, attribute)
+    if not callable(target):
+        raise ConfigurationError("Register a 'package.module:Class' or a callable.")
+    return cast("Callable[[], Backend]", target)
 
 
 class _Imported:

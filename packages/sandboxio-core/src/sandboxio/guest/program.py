@@ -59,7 +59,7 @@ def encode(value: Any) -> bytes:
 
 
 def _encode(value: Any, out: List[bytes]) -> None:
-    kind: type[object] = type(value)
+    kind: type[object] = value.__class__
     if issubclass(kind, int):
         out.append(b"i%de" % value)
     elif issubclass(kind, (bytes, str)):

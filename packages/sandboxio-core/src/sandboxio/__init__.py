@@ -11,8 +11,8 @@ Importing this loads no backend, no event loop and no plugin; each name is resol
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # as type checkers know it; importing typing would cost more than all of this
 if TYPE_CHECKING:
     from . import errors, models, protocols, spi
     from ._api import connect, create, register

@@ -37,6 +37,7 @@ HIGH_WATER = 1 << 21  # unsent bytes of a connection above which its producers p
 SLICE = 256  # directory entries handled before others get their turn
 DEADLINE_GRACE = 1.0  # seconds that the host has to enforce a deadline before the guest does
 KILL_BOUND = 5.0  # seconds after which a kill is reported as not confirmed
+STRAY_PAUSE = 0.02  # seconds for a killed process to leave its children to the guest
 LAST_WORDS = 0.2  # seconds for a BYE to leave before the guest exits
 
 REPORT = struct.Struct("=ci")  # what a supervisor tells the guest
@@ -607,7 +608,7 @@ def supervise(
                 status = ORPHANS if children else 0
                 break
             if killing:
-                kill_descendants(guest.signals.SIGKILL)
+                kill_descendants(signals, main)
                 signals.sigtimedwait({signals.SIGCHLD}, 0.01)
             else:
                 killing = signals.sigwait({signals.SIGCHLD, signals.SIGUSR1}) == signals.SIGUSR1
@@ -652,44 +653,64 @@ def spawn(guest: Guest, argv: List[bytes], env: Dict[bytes, bytes]) -> int:
     return -code
 
 
-def kill_descendants(sigkill: int) -> None:
-    """Kill everything below this process once; the caller repeats it until nothing is left."""
+def kill_descendants(signals: Any, main: int = 0) -> None:
+    """Kill everything below this process once; the caller repeats it until nothing is left.
+
+    Groups before processes: a signal to a group reaches all of it at once, also what is being
+    forked just then, so that a fork bomb cannot outrun it.
+    """
+    if main:
+        kill_group(main, signals.SIGKILL)
     try:
         with open("/proc/thread-self/children", "rb") as file:
             pids = [int(pid) for pid in file.read().split()]
     except OSError:
         pids = []
-    # Direct children first: what orphans itself by double forking ends up there.
+    # Then direct children: what orphans itself by double forking ends up there.
     for pid in pids:
-        kill_one(pid, sigkill)
-    for pid in descendants():
-        kill_one(pid, sigkill)
+        kill_one(pid, signals.SIGKILL)
+    me = os.getpid()
+    below = descendants({me})
+    for group in set(below.values()) - {os.getpgrp(), 0}:
+        kill_group(group, signals.SIGKILL)
+    for pid in below:
+        if pid != me:
+            kill_one(pid, signals.SIGKILL)
 
 
-def kill_one(pid: int, sigkill: int) -> None:
+def kill_group(group: int, signum: int) -> None:
     try:
-        os.kill(pid, sigkill)
+        os.killpg(group, signum)
     except OSError:
         pass  # it is gone already
 
 
-def descendants() -> List[int]:
-    """List what is below this process, by the parents that /proc tells."""
+def kill_one(pid: int, signum: int) -> None:
+    try:
+        os.kill(pid, signum)
+    except OSError:
+        pass  # it is gone already
+
+
+def descendants(roots: Set[int]) -> Dict[int, int]:
+    """Map these processes, and those below them by the parents that /proc tells, to their groups."""
     children: Dict[int, List[int]] = {}
+    groups: Dict[int, int] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
                 with open("/proc/%s/stat" % name, "rb") as file:
-                    parent = int(file.read().rpartition(b")")[2].split()[1])
-            except (OSError, IndexError, ValueError):
+                    _, parent, group = file.read().rpartition(b")")[2].split()[:3]
+            except (OSError, ValueError):
                 continue
-            children.setdefault(parent, []).append(int(name))
-    found: List[int] = []
-    todo = [os.getpid()]
+            children.setdefault(int(parent), []).append(int(name))
+            groups[int(name)] = int(group)
+    found: Dict[int, int] = {}
+    todo = list(roots)
     while todo:
-        below = children.pop(todo.pop(), [])
-        found += below
-        todo += below
+        pid = todo.pop()
+        found[pid] = groups.get(pid, 0)
+        todo += children.pop(pid, [])
     return found
 
 
@@ -1134,8 +1155,13 @@ class Guest:
         self.adopted |= self.children()
 
     def kill_strays(self) -> None:
-        for pid in self.children() - self.adopted:
+        """Kill what a killed supervisor left to the guest; again until nothing of it is left."""
+        strays = self.children() - self.adopted
+        for pid in descendants(strays):
             kill_one(pid, self.signals.SIGKILL)
+        if strays:
+            # They are zombies now; what they left in turn is a child of the guest by then.
+            self.at("strays", time.monotonic() + STRAY_PAUSE, self.kill_strays)
 
     def free_space(self) -> List[int]:
         """Return how many blocks are free where a command may write."""
@@ -1235,7 +1261,7 @@ class Guest:
         if os.getpid() != 1:
             stop = time.monotonic() + KILL_BOUND
             while time.monotonic() < stop:
-                kill_descendants(self.signals.SIGKILL)
+                kill_descendants(self.signals)
                 try:
                     os.waitpid(-1, 0)
                 except ChildProcessError:

@@ -97,7 +97,11 @@ class Execution:
     @asynccontextmanager
     async def _in_time(self) -> AsyncGenerator[None, None]:
         clock = self.live.clock
-        with clock.move_on_after(max(0.0, self._ends_at - clock.current_time())) as scope:
+        left = self._ends_at - clock.current_time()
+        if left <= 0:
+            # Output that is there already is handed out without waiting, so no scope would notice.
+            raise await self.timed_out()
+        with clock.move_on_after(left) as scope:
             async with self.live.call("The command"):
                 yield
         if scope.cancelled_caught or self._ended_by_deadline:

@@ -244,6 +244,8 @@ class Meter:
     Attributes:
         duration_ms: From the call to its end.
         backend: Name of the backend.
+        waiting_ms: The part until the command had started; ``None`` where that is not told.
+        running_ms: The rest.
 
     Example:
         >>> from sandboxio import Meter
@@ -253,6 +255,8 @@ class Meter:
 
     duration_ms: int
     backend: str
+    waiting_ms: int | None = None
+    running_ms: int | None = None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,10 @@ import secrets as randomness
 import warnings
 from collections.abc import Mapping
 
-from .._observe.redaction import Redactor
+from .._observe.record import Subject
+from .._observe.redaction import Redactor, credentials_in
+from .._observe.routing import current_route
+from ..audit import AuditConfig
 from ..errors import (
     ConnectError,
     CreateTimeout,
@@ -20,6 +23,7 @@ from ..spi import BackendDriver, ProvisionRequest, SandboxDriver, run_to_the_end
 from ..spi._clock import clock_of
 from .boundary import boundary
 from .live import LiveSandbox
+from .recording import Recorder
 from .sandbox import EngineSandbox
 from .settings import teardown_grace
 from .validation import (
@@ -57,8 +61,9 @@ class DriverBackend:
         ...         super().__init__(MyDriver())
     """
 
-    def __init__(self, driver: BackendDriver) -> None:
+    def __init__(self, driver: BackendDriver, *, audit: AuditConfig | None = None) -> None:
         self._driver = driver
+        self._recorder = Recorder(audit)
         self._clock = clock_of(driver)
         self._warned = False
         self._open: set[str] = set()
@@ -112,8 +117,33 @@ class DriverBackend:
             metadata=metadata,
             require_isolation=require_isolation,
         )
-        redactor = Redactor.for_environment(request.env, request.secret_names)
-        return self._adopt(await self._provision(request, redactor), request, redactor)
+        redactor = Redactor.for_environment(request.env, secrets or ())
+        subject = self._subject(request.name, redactor, request.metadata)
+        live: LiveSandbox | None = None
+        try:
+            async with self._recorder.operation(subject, "create"):
+                driver = await self._provision(request, redactor)
+                live = self._adopt(driver, subject, request.env)
+        except BaseException:
+            # That it could not be recorded, or a cancellation meanwhile, comes after the sandbox.
+            if live is not None:
+                await live.leave(failing=True)
+            raise
+        return EngineSandbox(live)
+
+    def _subject(
+        self, sandbox_id: str, redactor: Redactor, labels: Mapping[str, str] | None = None
+    ) -> Subject:
+        """Return what is known of a sandbox before it is there."""
+        return Subject(
+            sandbox_id,
+            self.name,
+            self.isolation,
+            redactor,
+            {} if labels is None else labels,
+            routing=current_route(),
+            now=self._clock.current_time,
+        )
 
     def _request(
         self,
@@ -145,28 +175,35 @@ class DriverBackend:
                 driver.resources_hint,
             ),
             env={**checked_env, **checked_secrets},
-            secret_names=frozenset(checked_secrets),
+            # What looks like a credential is kept like one, so that who attaches masks it too.
+            secret_names=frozenset((*checked_secrets, *credentials_in(checked_env))),
         )
         check_isolation(require_isolation, driver.isolation, driver.name)
         self._warn_if_unverified()
         return request
 
     def _adopt(
-        self, driver: SandboxDriver, request: ProvisionRequest, redactor: Redactor
-    ) -> EngineSandbox:
-        """Make a public sandbox of one that was provisioned."""
-        self._open.add(driver.id)
-        return EngineSandbox(
-            LiveSandbox(
-                driver,
-                backend=self.name,
-                env=request.env,
-                labels=request.metadata,
-                redactor=redactor,
-                attached=False,
-                clock=self._clock,
-                ledger=self._open,
-            )
+        self,
+        driver: SandboxDriver,
+        subject: Subject,
+        env: Mapping[str, str],
+        *,
+        attached: bool = False,
+    ) -> LiveSandbox:
+        """Take charge of a sandbox that is there."""
+        subject.sandbox_id = driver.id
+        subject.policy = driver.policy
+        subject.isolation = driver.policy.isolation
+        if not attached:
+            self._open.add(driver.id)
+        return LiveSandbox(
+            driver,
+            subject=subject,
+            recorder=self._recorder,
+            env=env,
+            attached=attached,
+            clock=self._clock,
+            ledger=self._open,
         )
 
     async def _provision(self, request: ProvisionRequest, redactor: Redactor) -> SandboxDriver:
@@ -220,24 +257,17 @@ class DriverBackend:
             ConnectError: There is none with that id.
         """
         checked = self._check_id(sandbox_id)
-        with self._clock.move_on_after(CONNECT_BOUND):
-            with boundary("Connecting", Redactor(), ConnectError):
-                driver = await self._driver.attach(checked)
-            return EngineSandbox(
-                LiveSandbox(
-                    driver,
-                    backend=self.name,
-                    env={},
-                    labels={},
-                    redactor=Redactor(driver.secrets),
-                    attached=True,
-                    clock=self._clock,
-                    ledger=self._open,
-                )
+        subject = self._subject(checked, Redactor())
+        async with self._recorder.operation(subject, "connect"):
+            with self._clock.move_on_after(CONNECT_BOUND):
+                with boundary("Connecting", Redactor(), ConnectError):
+                    driver = await self._driver.attach(checked)
+                subject.redactor = Redactor(driver.secrets)
+                return EngineSandbox(self._adopt(driver, subject, {}, attached=True))
+            raise ConnectError(
+                f"{checked!r} did not answer within {CONNECT_BOUND:g} s.", retryable=True
             )
-        raise ConnectError(
-            f"{checked!r} did not answer within {CONNECT_BOUND:g} s.", retryable=True
-        )
+        raise AssertionError("unreachable")
 
     async def list_managed(
         self, *, labels: Mapping[str, str] | None = None
@@ -254,14 +284,18 @@ class DriverBackend:
     async def kill_managed(self, sandbox_id: str) -> bool:
         """Destroy a sandbox that sandboxio made; ``False`` if there is none with that id."""
         checked = self._check_id(sandbox_id)
-        with (
-            self._clock.move_on_after(MANAGEMENT_BOUND),
-            boundary("Destroying", Redactor(), ConnectError),
-        ):
-            destroyed = await self._driver.destroy(checked)
-            self._open.discard(checked)
-            return destroyed
-        raise ConnectError(f"{checked!r} was not confirmed to be gone in {MANAGEMENT_BOUND:g} s.")
+        async with self._recorder.operation(self._subject(checked, Redactor()), "kill"):
+            with (
+                self._clock.move_on_after(MANAGEMENT_BOUND),
+                boundary("Destroying", Redactor(), ConnectError),
+            ):
+                destroyed = await self._driver.destroy(checked)
+                self._open.discard(checked)
+                return destroyed
+            raise ConnectError(
+                f"{checked!r} was not confirmed to be gone in {MANAGEMENT_BOUND:g} s."
+            )
+        raise AssertionError("unreachable")
 
     async def health(self) -> Health:
         """Say whether a sandbox could be created now."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 
+from .._observe.exceptions import redact_error
 from .._observe.redaction import Redactor
 from ..errors import ProviderError, SandboxError, SandboxGone
 from ..spi import Clock
@@ -28,25 +29,14 @@ def boundary(
     try:
         yield
     except SandboxError as error:
-        redact(error, redactor)
+        redact_error(error, redactor)
         raise
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - it is raised again, as what it is to a caller
         names = type(error).__name__
         wrapped = wrap(redactor.text(f"{what} failed: {names}: {error}")[:2000])
-        raise wrapped from error
-
-
-def redact(error: SandboxError, redactor: Redactor) -> None:
-    """Mask secrets in everything that is printed of an error."""
-    error.message = redactor.text(error.message)
-    error.hint = redactor.text(error.hint)
-    error.args = (error.message,)
-    notes: list[str] | None = getattr(error, "__notes__", None)
-    if notes:
-        notes[:] = [redactor.text(note) for note in notes]
-    path: object = getattr(error, "path", None)
-    if isinstance(path, str):
-        setattr(error, "path", redactor.text(path))  # noqa: B010
+        wrapped.__cause__ = error
+        redact_error(wrapped, redactor)
+        raise wrapped from wrapped.__cause__
 
 
 async def told_apart(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+from .._observe.record import Record
 from ..errors import (
     DiskFull,
     ExecutionTimeout,
@@ -34,8 +35,8 @@ class Execution:
         self.command = command
         self.exit: ProcessExit | None = None
         self._process: ProcessDriver | None = None
+        self._record: Record | None = None
         self._ends_at = 0.0
-        self._began = 0.0
 
     @property
     def process(self) -> ProcessDriver:
@@ -44,17 +45,24 @@ class Execution:
         return self._process
 
     @property
-    def meter(self) -> Meter:
-        """What it has taken until now."""
-        elapsed = self.live.clock.current_time() - self._began
-        return Meter(duration_ms=round(elapsed * 1000), backend=self.live.backend)
+    def record(self) -> Record:
+        """The record of the operation that this is, once started."""
+        assert self._record is not None, "not started"
+        return self._record
 
-    async def start(self) -> None:
+    @property
+    def meter(self) -> Meter:
+        """What it has taken, or has until now."""
+        return self.record.meter
+
+    async def start(self, record: Record) -> None:
         """Start it; the deadline counts from here."""
-        self._began = self.live.clock.current_time()
-        self._ends_at = self._began + self.command.timeout
+        self._record = record
+        record.bytes_in += len(self.command.stdin)
+        self._ends_at = self.live.clock.current_time() + self.command.timeout
         async with self._in_time():
             self._process = await self.live.driver.start(self.command)
+            record.has_started()
 
     async def receive(self) -> OutputChunk | None:
         """Return the next output, or ``None`` when it has ended."""
@@ -63,7 +71,9 @@ class Execution:
         async with self._in_time():
             chunk = await self.process.receive()
             if chunk is None:
-                self.exit = await self.process.wait()
+                self._has_ended(await self.process.wait())
+            else:
+                self.record.bytes_out += len(chunk.data)
             return chunk
         raise AssertionError("unreachable")
 
@@ -77,12 +87,13 @@ class Execution:
         if self.exit is not None or self._process is None:
             return True
         process = self._process
+        self.record.killed = True
         confirmed = False
 
         async def step() -> None:
             nonlocal confirmed
             confirmed = await process.kill()
-            self.exit = await process.wait()
+            self._has_ended(await process.wait())
 
         outcome = await run_to_the_end(step, grace=teardown_grace(), clock=self.live.clock)
         if confirmed and outcome.error is None:
@@ -91,8 +102,13 @@ class Execution:
         try:
             await self.live.end()
         except SandboxError:
-            return False
+            # That the end of the sandbox could not be recorded does not undo it.
+            return self.live.state == "killed"
         return True
+
+    def _has_ended(self, ended: ProcessExit) -> None:
+        self.exit = ended
+        self.record.has_ended(ended.exit_code)
 
     @asynccontextmanager
     async def _in_time(self) -> AsyncGenerator[None, None]:
@@ -102,8 +118,12 @@ class Execution:
             # Output that is there already is handed out without waiting, so no scope would notice.
             raise await self.timed_out()
         with clock.move_on_after(left) as scope:
-            async with self.live.call("The command"):
-                yield
+            try:
+                async with self.live.call("The command"):
+                    yield
+            except SandboxError as error:
+                self.record.error = error
+                raise
         if scope.cancelled_caught or self._ended_by_deadline:
             raise await self.timed_out()
 
@@ -115,16 +135,18 @@ class Execution:
         """Kill it and return the error that says so."""
         confirmed = await self.kill()
         how = "and was killed" if confirmed else "and could NOT be confirmed as killed"
-        return ExecutionTimeout(
+        error = ExecutionTimeout(
             f"The command ran longer than {self.command.timeout:g} s {how}.",
             kill_confirmed=confirmed,
         )
+        self.record.error = error
+        return error
 
-    async def collect(self) -> ExecResult:
+    async def collect(self, record: Record) -> ExecResult:
         """Run it to its end and return its whole output."""
         output = CollectedOutput(max_output_bytes())
         try:
-            await self.start()
+            await self.start(record)
             while (chunk := await self.receive()) is not None:
                 output.add(chunk)
                 if output.exceeded:
@@ -161,19 +183,26 @@ class Execution:
             chunk = await self._process.receive()
             if chunk is None:
                 return
+            self.record.bytes_out += len(chunk.data)
             output.add(chunk)
 
     def raise_for_cause(self, stdout: str = "", stderr: str = "") -> None:
         """Raise if a cap ended it."""
+        error = self._error_of_cause(stdout, stderr)
+        if error is not None:
+            self.record.error = error
+            raise error
+
+    def _error_of_cause(self, stdout: str, stderr: str) -> SandboxError | None:
         if self.exit is None:
-            return
+            return None
         policy = self.live.driver.policy
 
         def value(cap: AppliedCap | None) -> float | None:
             return None if cap is None else cap.value
 
         if self.exit.cause is ExitCause.OUT_OF_MEMORY:
-            raise OutOfMemory(
+            return OutOfMemory(
                 "The command was killed because the sandbox's memory was used up.",
                 limit="memory_mb",
                 value=value(policy.memory_mb),
@@ -181,7 +210,7 @@ class Execution:
                 stderr=stderr,
             )
         if self.exit.cause is ExitCause.PROCESS_LIMIT:
-            raise ProcessLimitExceeded(
+            return ProcessLimitExceeded(
                 f"The command failed (status {self.exit.exit_code}) after the sandbox's limit of "
                 "processes had refused one.",
                 limit="processes",
@@ -190,10 +219,11 @@ class Execution:
                 stderr=stderr,
             )
         if self.exit.cause is ExitCause.DISK_FULL:
-            raise DiskFull(
+            return DiskFull(
                 f"The command failed (status {self.exit.exit_code}) and left the sandbox's disk full.",
                 limit="disk_mb",
                 value=value(policy.disk_mb),
                 stdout=stdout,
                 stderr=stderr,
             )
+        return None

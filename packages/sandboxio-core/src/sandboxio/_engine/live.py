@@ -6,19 +6,23 @@ import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
+from .._observe.exceptions import redact_error
+from .._observe.record import Subject
 from .._observe.redaction import Redactor
 from ..errors import (
+    AuditSinkError,
+    AuditSinkWarning,
     CapabilityNotSupported,
     ConnectError,
     OrphanedSandboxWarning,
     ProviderError,
     SandboxCorrupted,
-    SandboxError,
     SandboxGone,
 )
 from ..models import Capability
 from ..spi import Clock, Outcome, SandboxDriver, run_to_the_end
-from .boundary import boundary, redact, told_apart
+from .boundary import boundary, told_apart
+from .recording import Operation, Recorder
 from .settings import teardown_grace
 
 __all__ = ["LiveSandbox"]
@@ -38,10 +42,9 @@ class LiveSandbox:
         self,
         driver: SandboxDriver,
         *,
-        backend: str,
+        subject: Subject,
+        recorder: Recorder,
         env: Mapping[str, str],
-        labels: Mapping[str, str],
-        redactor: Redactor,
         attached: bool,
         clock: Clock,
         ledger: set[str],
@@ -49,10 +52,11 @@ class LiveSandbox:
         self.driver = driver
         self.clock = clock
         self._ledger = ledger
-        self.backend = backend
+        self._subject = subject
+        self._recorder = recorder
+        self.backend = subject.backend
         self.env = dict(env)
-        self.labels = dict(labels)
-        self.redactor = redactor
+        self.redactor: Redactor = subject.redactor
         self.attached = attached
         self.state = "running"
 
@@ -73,6 +77,20 @@ class LiveSandbox:
                 f"{what} needs {capability}, which the {self.backend!r} backend does not declare.",
                 capability=capability,
             )
+
+    def operation(
+        self,
+        event: str,
+        *,
+        argv: tuple[str, ...] | None = None,
+        path: str | None = None,
+        code: str | None = None,
+        spans_calls: bool = False,
+    ) -> Operation:
+        """Prepare an operation on this sandbox; whatever the public surface does is one."""
+        return self._recorder.operation(
+            self._subject, event, argv=argv, path=path, code=code, spans_calls=spans_calls
+        )
 
     @asynccontextmanager
     async def call(self, what: str) -> AsyncGenerator[None, None]:
@@ -100,20 +118,30 @@ class LiveSandbox:
         """
         if self.state != "running":
             return
-        grace = teardown_grace()
-        outcome = await self._to_the_end(self.driver.terminate, grace)
-        if outcome.finished and (outcome.error is None or isinstance(outcome.error, SandboxGone)):
-            self.state = "killed"
-            self._ledger.discard(self.driver.id)
-            return
-        raise self._not_ended(outcome, grace)
+        async with self.operation("kill"):
+            grace = teardown_grace()
+            outcome = Outcome()
+            try:
+                await self._to_the_end(self.driver.terminate, grace, outcome)
+            finally:
+                # Whoever cancels the caller meanwhile: what was ended has ended.
+                if _is_over(outcome):
+                    self.state = "killed"
+                    self._ledger.discard(self.driver.id)
+            if not _is_over(outcome):
+                raise self._not_ended(outcome, grace)
 
-    async def _to_the_end(self, step: Callable[[], Awaitable[None]], grace: float) -> Outcome:
-        return await run_to_the_end(step, grace=grace, clock=self.clock)
+    async def _to_the_end(
+        self,
+        step: Callable[[], Awaitable[None]],
+        grace: float,
+        outcome: Outcome | None = None,
+    ) -> None:
+        await run_to_the_end(step, grace=grace, outcome=outcome, clock=self.clock)
 
     def _not_ended(self, outcome: Outcome, grace: float) -> ConnectError:
         name = f"The sandbox {self.driver.id} of the {self.backend!r} backend"
-        labels = f" Labels: {self.labels}." if self.labels else ""
+        labels = f" Labels: {dict(self._subject.labels)}." if self._subject.labels else ""
         hint = f"sandboxio reap --backend {self.backend} --kill"
         if outcome.error is None:
             message = f"{name} was not confirmed to be gone within {grace:g} s."
@@ -123,8 +151,7 @@ class LiveSandbox:
                 stacklevel=2,
             )
             return ConnectError(message, hint=hint, retryable=True)
-        if isinstance(outcome.error, SandboxError):
-            redact(outcome.error, self.redactor)
+        redact_error(outcome.error, self.redactor)
         refused = ConnectError(
             self.redactor.text(f"{name} could not be ended: {outcome.error}"),
             hint=hint,
@@ -146,7 +173,13 @@ class LiveSandbox:
             return
         try:
             await self.end()
-        except ConnectError as error:
+        except (ConnectError, AuditSinkError) as error:
             if not failing:
                 raise
-            warnings.warn(str(error), OrphanedSandboxWarning, stacklevel=3)
+            orphaned = isinstance(error, ConnectError)
+            kind = OrphanedSandboxWarning if orphaned else AuditSinkWarning
+            warnings.warn(str(error), kind, stacklevel=3)
+
+
+def _is_over(outcome: Outcome) -> bool:
+    return outcome.finished and (outcome.error is None or isinstance(outcome.error, SandboxGone))

@@ -19,6 +19,10 @@ class EngineProcess:
     def __init__(self, execution: Execution, *, lazy_eof: bool) -> None:
         self._execution = execution
         self._live: LiveSandbox = execution.live
+        # Entered and left in two calls, which may be made from two tasks.
+        self._operation = self._live.operation(
+            "stream", argv=execution.command.argv, spans_calls=True
+        )
         self._lazy_eof = lazy_eof
         self._state = "new"
         self._failure: SandboxError | None = None
@@ -40,7 +44,12 @@ class EngineProcess:
                 "A stream can be entered once.", hint="Call stream() again for another run."
             )
         self._state = "running"
-        await self._execution.start()
+        record = await self._operation.__aenter__()
+        try:
+            await self._execution.start(record)
+        except BaseException as error:
+            await self._operation.close(error, failing=True)
+            raise
         return self
 
     async def __aexit__(
@@ -49,8 +58,18 @@ class EngineProcess:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if self._state in ("new", "left"):
+            return
         self._state = "left"
-        await self._execution.kill()
+        # An error of the block is the user's own: the command did not fail by it.
+        error = None if isinstance(exc, Exception) else exc
+        try:
+            await self._execution.kill()
+        except BaseException as cut:
+            error = cut
+            raise
+        finally:
+            await self._operation.close(error, failing=exc is not None or error is not None)
 
     def __aiter__(self) -> EngineProcess:
         return self
@@ -98,6 +117,7 @@ class EngineProcess:
                 hint="Pass stdin=sandboxio.PIPE to stream(), and send before send_eof().",
             )
         self._lazy_eof = False
+        self._execution.record.bytes_in += len(checked)
         await self._execution.within(lambda: self._execution.process.send(checked))
 
     async def send_eof(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Literal, cast
 
+from .._observe.record import Record
 from ..errors import CapabilityNotSupported, ConfigurationError, ExecutionTimeout
 from ..models import (
     PIPE,
@@ -13,7 +14,6 @@ from ..models import (
     Capability,
     ExecResult,
     IsolationTier,
-    Meter,
     Stdin,
 )
 from ..spi import Command, SupportsCode
@@ -93,9 +93,10 @@ class EngineSandbox:
     ) -> ExecResult:
         """Run a command to its end."""
         command = self._command(check_argv(cmd), timeout, env, cwd, stdin)
-        self._live.ensure_running()
-        self._live.require(Capability.RUN_COMMAND, "run()")
-        return await Execution(self._live, command).collect()
+        async with self._live.operation("exec", argv=command.argv) as record:
+            self._live.ensure_running()
+            self._live.require(Capability.RUN_COMMAND, "run()")
+            return await Execution(self._live, command).collect(record)
 
     async def run_code(
         self,
@@ -112,37 +113,43 @@ class EngineSandbox:
         if context_id is not None:
             check_text(context_id, "context_id")
         command = self._command(("python3", "-"), timeout, env, None, None)
-        self._live.ensure_running()
-        self._live.require(Capability.RUN_CODE, "run_code()")
-        if context_id is not None:
-            self._live.require(Capability.STATEFUL_CODE, "run_code(context_id=...)")
-        if Capability.STATEFUL_CODE in self.capabilities:
-            return await self._interpret(code, language, context_id, command)
-        if language != "python":
-            raise CapabilityNotSupported(
-                f"The {self.backend!r} backend runs code in Python only.",
-                capability=Capability.RUN_CODE,
-                hint="Run another language's interpreter with run([...], stdin=code).",
+        async with self._live.operation("run_code", code=code) as record:
+            self._live.ensure_running()
+            self._live.require(Capability.RUN_CODE, "run_code()")
+            if context_id is not None:
+                self._live.require(Capability.STATEFUL_CODE, "run_code(context_id=...)")
+            if Capability.STATEFUL_CODE in self.capabilities:
+                record.bytes_in = len(source)
+                return await self._interpret(code, language, context_id, command, record)
+            if language != "python":
+                raise CapabilityNotSupported(
+                    f"The {self.backend!r} backend runs code in Python only.",
+                    capability=Capability.RUN_CODE,
+                    hint="Run another language's interpreter with run([...], stdin=code).",
+                )
+            # As stdin, the source is neither cut by the length of a command line nor shown by `ps`.
+            one_shot = Command(
+                argv=command.argv,
+                env=command.env,
+                cwd=None,
+                stdin=source or b"\n",
+                keep_stdin_open=False,
+                timeout=command.timeout,
+                call="run_code",
             )
-        # As stdin, the source is neither cut by the length of a command line nor shown by `ps`.
-        one_shot = Command(
-            argv=command.argv,
-            env=command.env,
-            cwd=None,
-            stdin=source or b"\n",
-            keep_stdin_open=False,
-            timeout=command.timeout,
-            call="run_code",
-        )
-        return await Execution(self._live, one_shot).collect()
+            return await Execution(self._live, one_shot).collect(record)
+        raise AssertionError("unreachable")
 
     async def _interpret(
-        self, code: str, language: str, context_id: str | None, command: Command
+        self,
+        code: str,
+        language: str,
+        context_id: str | None,
+        command: Command,
+        record: Record,
     ) -> ExecResult:
         interpreter = cast(SupportsCode, self._live.driver)
-        clock = self._live.clock
-        began = clock.current_time()
-        with clock.move_on_after(command.timeout) as scope:
+        with self._live.clock.move_on_after(command.timeout) as scope:
             async with self._live.call("run_code()"):
                 done = await interpreter.run_code(
                     code,
@@ -151,13 +158,14 @@ class EngineSandbox:
                     env=command.env,
                     timeout=command.timeout,
                 )
-            elapsed = round((clock.current_time() - began) * 1000)
+            record.bytes_out = len(done.stdout) + len(done.stderr)
+            record.has_ended(done.exit_code)
             return ExecResult(
                 done.exit_code,
                 decode(done.stdout),
                 decode(done.stderr),
                 results=done.results,
-                meter=Meter(duration_ms=elapsed, backend=self.backend),
+                meter=record.meter,
             )
         assert scope.cancelled_caught
         raise ExecutionTimeout(f"The code ran longer than {command.timeout:g} s and was stopped.")
@@ -202,9 +210,11 @@ class EngineSandbox:
     ) -> Command:
         if stdin is not None:
             self._live.require(Capability.STDIN, "stdin=")
+        added = check_env(env)
+        self._live.redactor.learn(added)
         return Command(
             argv=argv,
-            env={**self._live.env, **check_env(env)},
+            env={**self._live.env, **added},
             cwd=None if cwd is None else check_path(cwd, "cwd"),
             stdin=b"" if stdin is None else check_data(stdin, "stdin"),
             keep_stdin_open=keep_open,

@@ -7,7 +7,7 @@ import os
 
 from ..errors import ConfigurationError
 
-__all__ = ["max_output_bytes", "teardown_grace"]
+__all__ = ["audit_timeout", "max_output_bytes", "teardown_grace"]
 
 
 def _positive(name: str, default: float) -> float:
@@ -34,3 +34,8 @@ def max_output_bytes() -> int:
 def teardown_grace() -> float:
     """Seconds that a teardown may take: ``SBX_TEARDOWN_GRACE``, default 5."""
     return _positive("SBX_TEARDOWN_GRACE", 5)
+
+
+def audit_timeout() -> float:
+    """Seconds that the audit sinks of one operation may take: ``SBX_AUDIT_TIMEOUT``, default 5."""
+    return _positive("SBX_AUDIT_TIMEOUT", 5)

@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from urllib.parse import quote
 
-__all__ = ["MASK", "Redactor", "is_credential_name"]
-
-MASK = "***"
+__all__ = ["SHORTEST", "Patterns", "Redactor", "credentials_in", "is_credential_name"]
 
 SHORTEST = 4
-"""Characters below which a value is not masked: it would mangle unrelated text."""
+"""Characters from which on a secret is masked wherever it stands, inside of longer words too."""
+
+SHORTEST_TOKEN = 3
+"""Characters from which on a secret is masked where it stands alone. Shorter ones are not masked:
+they would mangle unrelated text, and hide nothing that cannot be guessed."""
+
+SHORTEST_GUESSED = 8
+"""The same as `SHORTEST`, for the value of a variable that only looks like a credential:
+``DB_PASSWORD=test`` must not turn ``pytest`` into something else."""
+
+SHORTEST_LINE = 8
+"""Characters from which on one line of a secret of several lines is masked by itself."""
+
+LEARNED = 256
+"""Values of single calls that are remembered for the rest of a sandbox's life; the oldest go first."""
 
 _CREDENTIAL_NAME = re.compile(
-    r"(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASS|PWD|CREDENTIALS?|PRIVATE|DSN)(_|$)",
+    r"(PASSWORD|PASSWD|SECRET|TOKEN|APIKEY|CREDENTIALS?)(_|$)"
+    r"|(^|_)(API_?KEY|KEY|PASS|PRIVATE|DSN|COOKIE)(_|$)"
+    r"|_(PWD|AUTH)$",
     re.IGNORECASE,
 )
+
+_CREDENTIAL_VALUE = re.compile(
+    r"(sk|rk|pk)[-_](live|test|proj|ant|or)[-_]\w|sk-\w{16}|gh[opsur]_\w{16}|github_pat_\w|glpat-\w"
+    r"|xox[abeprs]-\w|(AKIA|ASIA)[A-Z0-9]{16}|AIza[\w-]{20}|ya29\.\w|hf_\w{16}|npm_\w{16}|pypi-\w{16}"
+    r"|e2b_\w{16}|eyJ[\w-]{8,}\.eyJ[\w-]+\.|(Bearer|Basic)\s+\S{8}|-----BEGIN [A-Z ]*PRIVATE KEY"
+)
+
+_PASSWORD_IN_URL = re.compile(r"\w://[^\s/:@]*:([^\s/@]+)@")
 
 
 def is_credential_name(name: str) -> bool:
@@ -24,8 +49,22 @@ def is_credential_name(name: str) -> bool:
     return _CREDENTIAL_NAME.search(name) is not None
 
 
+def credentials_in(env: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return the variables that look like a credential, by name or value, with what to mask."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name, value in env.items():
+        if password := _PASSWORD_IN_URL.search(value):
+            found[name] = (value, password[1])
+        elif is_credential_name(name) or _CREDENTIAL_VALUE.match(value):
+            found[name] = (value,)
+    return found
+
+
 class Redactor:
-    """Replaces secret values in text.
+    """Replaces secret values in text; there is one for each sandbox.
+
+    Where occurrences overlap, all that they cover is replaced, so that no part of any of them
+    remains.
 
     Example:
         >>> Redactor(["hunter2!"]).text("the password is hunter2!")
@@ -33,14 +72,9 @@ class Redactor:
     """
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        wanted = {value for value in values if len(value) >= SHORTEST}
-        # A secret of several lines also appears line by line, and escaped as repr() shows it.
-        for value in list(wanted):
-            wanted.update(line for line in value.splitlines() if len(line) >= 2 * SHORTEST)
-            wanted.add(repr(value)[1:-1])
-        # Longest first, so that a secret that contains another leaves no rest behind.
-        ordered = sorted(wanted, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
+        self._values = dict.fromkeys(values)
+        self._guessed: dict[str, None] = {}
+        self._compiled: Patterns | None = None
 
     @classmethod
     def for_environment(
@@ -48,16 +82,118 @@ class Redactor:
     ) -> Redactor:
         """Mask the secrets of an environment, and what looks like a credential there."""
         secret = set(secret_names)
-        values = [env[name] for name in secret if name in env]
         short = sorted(name for name in secret if 0 < len(env.get(name, "")) < SHORTEST)
         if short:
             warnings.warn(
-                f"These secrets are too short to be masked ({SHORTEST} characters): {short}",
-                stacklevel=2,
+                f"These secrets have fewer than {SHORTEST} characters, and cannot be masked "
+                f"inside of other text: {short}",
+                stacklevel=4,
             )
-        values += [value for name, value in env.items() if is_credential_name(name)]
-        return cls([*values, *extra])
+        redactor = cls([*(env[name] for name in secret if name in env), *extra])
+        redactor.learn(env)
+        return redactor
+
+    def learn(self, env: Mapping[str, str]) -> None:
+        """Mask from now on what looks like a credential in an environment."""
+        for values in credentials_in(env).values():
+            for value in values:
+                if len(value) < SHORTEST or value in self._values:
+                    continue
+                if value not in self._guessed:
+                    self._compiled = None
+                # The latest goes last, so that the one that goes first is the oldest.
+                self._guessed.pop(value, None)
+                self._guessed[value] = None
+        while len(self._guessed) > LEARNED:
+            del self._guessed[next(iter(self._guessed))]
+
+    @property
+    def patterns(self) -> Patterns:
+        """What is looked for, compiled when it is first needed."""
+        if self._compiled is None:
+            self._compiled = Patterns(self._values, self._guessed)
+        return self._compiled
 
     def text(self, text: str) -> str:
         """Return `text` without any secret."""
-        return text if self._pattern is None else self._pattern.sub(MASK, text)
+        patterns = self.patterns
+        if not patterns.longest:
+            return text
+        pieces: list[str] = []
+        at = 0
+        for start, end in patterns.spans(text):
+            pieces += (text[at:start], patterns.mask)
+            at = end
+        return "".join((*pieces, text[at:])) if pieces else text
+
+    def finds(self, text: str) -> bool:
+        """Whether `text` holds a secret."""
+        return next(self.patterns.spans(text), None) is not None
+
+
+class Patterns:
+    """The forms in which a set of secrets may appear, and where they do in a text.
+
+    Attributes:
+        mask: What replaces them: shares no character with any of them, so that a mask and what
+            stands beside it cannot form one.
+        anywhere: Forms that are masked wherever they stand.
+        alone: Forms that are masked where no letter, digit or underscore adjoins them.
+        longest: Characters of the longest form; 0 if there is none.
+    """
+
+    def __init__(self, values: Iterable[str], guessed: Iterable[str]) -> None:
+        anywhere = {form for value in values if len(value) >= SHORTEST for form in _forms(value)}
+        alone = {value for value in values if SHORTEST_TOKEN <= len(value) < SHORTEST}
+        for value in guessed:
+            if len(value) >= SHORTEST_GUESSED:
+                anywhere.update(_forms(value))
+            else:
+                alone.add(value)
+        self.anywhere = frozenset(anywhere)
+        self.alone = frozenset(alone - anywhere)
+        self.longest = max(map(len, anywhere | alone), default=0)
+        self.mask = _mask_for(anywhere | alone)
+        # Longest first: where two begin at the same place, the shorter one is within the longer.
+        alternatives = [re.escape(form) for form in sorted(anywhere, key=len, reverse=True)]
+        alternatives += [rf"(?<!\w){re.escape(form)}(?!\w)" for form in sorted(alone)]
+        # A lookahead consumes nothing, so that occurrences that overlap are found, all of them.
+        self._search = re.compile(f"(?=({'|'.join(alternatives)}))") if alternatives else None
+
+    def spans(self, text: str, start: int = 0, covered: int = 0) -> Iterator[tuple[int, int]]:
+        """Yield the ranges of `text` that secrets cover, joined where they overlap.
+
+        `covered` is the end of a range that began before `start`.
+        """
+        if self._search is None:
+            return
+        begin, end = (start, covered) if covered > start else (-1, -1)
+        for match in self._search.finditer(text, start):
+            first, last = match.span(1)
+            if first < end:
+                end = max(end, last)
+                continue
+            if begin >= 0:
+                yield begin, end
+            begin, end = first, last
+        if begin >= 0:
+            yield begin, end
+
+
+def _forms(value: str) -> Iterator[str]:
+    """Yield a secret as it is, line by line, and as quoting makes it look elsewhere."""
+    yield value
+    lines = {line.strip() for line in value.splitlines()}
+    yield from (line for line in lines if len(line) >= SHORTEST_LINE)
+    yield repr(value)[1:-1]
+    yield json.dumps(value)[1:-1]
+    yield json.dumps(value, ensure_ascii=False)[1:-1]
+    yield quote(value, safe="", errors="surrogatepass")
+    if "'" in value:
+        yield shlex.quote(value)[1:-1]
+
+
+def _mask_for(forms: Iterable[str]) -> str:
+    used = set("".join(forms))
+    free = (chr(code) for code in (*b"*#", *range(0x2588, 0x110000)))
+    return 3 * next(char for char in free if char not in used)

@@ -1,0 +1,56 @@
+"""Why a container ended, or why its stream did."""
+
+from __future__ import annotations
+
+import anyio
+
+from sandboxio.errors import OutOfMemory, SandboxError, SandboxGone, SandboxUnreachable
+
+from ._client import Engine
+
+__all__ = ["examine"]
+
+EXAMINATION_BOUND = 3.0
+"""Seconds to learn why. The answer only makes an error better, and somebody waits for that."""
+
+SETTLE = 0.05
+"""Seconds between two looks at a container that has lost its stream and does not look ended yet."""
+
+SETTLE_BOUND = 1.0
+"""Seconds for the engine to notice the end of a container whose stream has ended already."""
+
+
+async def examine(engine: Engine, ref: str, *, memory_mb: float | None) -> SandboxError | None:
+    """Return why the stream to a container ended; ``None`` if it ended by itself, as guests do."""
+    with anyio.move_on_after(EXAMINATION_BOUND):
+        try:
+            return await _examine(engine, ref, memory_mb)
+        except SandboxUnreachable as error:
+            return error
+        except SandboxError:
+            return None  # it answered, and knows nothing better
+    return SandboxUnreachable(
+        f"The connection to the sandbox is lost, and the Docker Engine at {engine.endpoint} did "
+        f"not say within {EXAMINATION_BOUND:g} s what became of it."
+    )
+
+
+async def _examine(engine: Engine, ref: str, memory_mb: float | None) -> SandboxError | None:
+    with anyio.move_on_after(SETTLE_BOUND):
+        # The engine has no call that waits for an end and is bounded.
+        while (found := await engine.inspect(ref)) is not None and found["State"]["Running"]:  # noqa: ASYNC110
+            await anyio.sleep(SETTLE)
+        happened = [str(event.get("Action", "")) for event in await engine.events(ref)]
+        if "oom" in happened or (found is not None and found["State"].get("OOMKilled")):
+            return OutOfMemory(
+                "The sandbox was ended: its memory was used up.",
+                limit="memory_mb",
+                value=memory_mb,
+            )
+        if "kill" in happened:
+            return SandboxGone("The sandbox was killed or removed through the Docker Engine.")
+        return None
+    return SandboxUnreachable(
+        "The connection to the sandbox is lost; its container still runs.",
+        hint="Attach to it again with sandboxio.connect().",
+    )

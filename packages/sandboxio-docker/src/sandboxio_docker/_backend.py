@@ -1,0 +1,133 @@
+"""The public Docker backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, cast
+
+from sandboxio.errors import ConfigurationError
+from sandboxio.models import IsolationTier, NetworkPolicy, Resources
+from sandboxio.protocols import DEFAULT_TIMEOUT, AsyncSandbox
+from sandboxio.spi import DriverBackend
+
+from ._config import DEFAULT_IMAGE, DockerConfig
+from ._driver import DockerDriver
+from ._errors import ImageMissing
+from ._images import pull
+
+__all__ = ["DockerBackend"]
+
+MAX_PULL = 24 * 3600.0
+"""Seconds; a pull that takes a day will not end."""
+
+
+class DockerBackend(DriverBackend):
+    """Containers of a Docker Engine, one per sandbox.
+
+    Args:
+        image: Image of sandboxes that name none.
+        runtime: OCI runtime, for example ``"runsc"``; the engine's default if ``None``.
+        pull: When an image is pulled: ``"missing"``, ``"always"`` or ``"never"``.
+        pull_timeout: Seconds that a pull may take, besides the timeout of the sandbox.
+        platform: Platform of the image; the engine's own if ``None``.
+        host: Address of the engine; found as the Docker CLI finds it if ``None``.
+
+    Example:
+        >>> import sandboxio
+        >>> from sandboxio_docker import DockerBackend
+        >>> sandboxio.register("docker", lambda: DockerBackend(image="agent-runtime:1"))
+    """
+
+    def __init__(
+        self,
+        *,
+        image: str = DEFAULT_IMAGE,
+        runtime: str | None = None,
+        pull: Literal["missing", "always", "never"] = "missing",
+        pull_timeout: float = 600,
+        platform: str | None = None,
+        host: str | None = None,
+    ) -> None:
+        config = DockerConfig(
+            template=image,
+            runtime=runtime,
+            pull=pull,
+            pull_timeout=pull_timeout,
+            platform=platform,
+            host=host,
+        )
+        _check(config)
+        self._config = config
+        self._docker = DockerDriver(config)
+        super().__init__(self._docker)
+
+    @classmethod
+    def from_config(cls, config: DockerConfig) -> DockerBackend:
+        """Make a backend with the options of a configuration; the rest of it is for `create`."""
+        return cls(
+            runtime=config.runtime,
+            pull=config.pull,
+            pull_timeout=config.pull_timeout,
+            platform=config.platform,
+            host=config.host,
+        )
+
+    # What the base returns has no public name; it is this.
+    async def create(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        *,
+        template: str | None = None,
+        resources: Resources = Resources(),
+        network: NetworkPolicy = NetworkPolicy(),
+        env: Mapping[str, str] | None = None,
+        secrets: Mapping[str, str] | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+        metadata: Mapping[str, str] | None = None,
+        require_isolation: IsolationTier | None = None,
+    ) -> AsyncSandbox:
+        """Create a sandbox; a missing image is pulled first, in a time of its own."""
+        image = template or self._config.template
+
+        async def make() -> AsyncSandbox:
+            return await super(DockerBackend, self).create(
+                template=image,
+                resources=resources,
+                network=network,
+                env=env,
+                secrets=secrets,
+                timeout=timeout,
+                metadata=metadata,
+                require_isolation=require_isolation,
+            )
+
+        if self._config.pull == "always":
+            await self._pull(image)
+        try:
+            return await make()
+        except ImageMissing:
+            # It was found missing before anything was created, and after all was checked.
+            if self._config.pull == "never":
+                raise
+        await self._pull(image)
+        return await make()
+
+    async def _pull(self, image: object) -> None:
+        config = self._config
+        if isinstance(image, str) and image:
+            await pull(self._docker.engine, image, config.platform, config.pull_timeout)
+
+
+def _check(config: DockerConfig) -> None:
+    if config.pull not in ("missing", "always", "never"):
+        raise ConfigurationError(
+            f"pull is {config.pull!r}.", hint="It is 'missing', 'always' or 'never'."
+        )
+    for name in ("template", "runtime", "platform", "host"):
+        value: object = getattr(config, name)
+        if value is not None and (not isinstance(value, str) or not value.strip()):
+            raise ConfigurationError(f"{name} must be a str that is not empty, or None.")
+    bound = cast("object", config.pull_timeout)
+    if isinstance(bound, bool) or not isinstance(bound, int | float) or not 0 < bound <= MAX_PULL:
+        raise ConfigurationError(
+            f"pull_timeout must be above 0 and at most {MAX_PULL:.0f} seconds, not {bound!r}."
+        )

@@ -1,0 +1,390 @@
+"""The engine, through its SDK: the only module that knows the SDK.
+
+One client per backend, made at first use. Its calls block, so each runs in a worker thread; what
+is long-lived (attach, exec, wait) is a socket of its own and holds no thread.
+"""
+
+from __future__ import annotations
+
+import io
+import socket
+import tarfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import docker  # type: ignore[import-untyped]
+import docker.errors  # type: ignore[import-untyped]
+import docker.tls  # type: ignore[import-untyped]
+import docker.utils  # type: ignore[import-untyped]
+import requests
+import urllib3
+
+from sandboxio.errors import ConnectError
+
+from . import _errors
+from ._dial import Refusal, dial, upgrade
+from ._endpoint import Endpoint, Tls, find_endpoint
+from ._pending import Pending
+from ._workers import Workers, threads_allowed
+
+__all__ = ["Engine", "EngineInfo", "ImageFacts"]
+
+T = TypeVar("T")
+
+ANSWER_TIMEOUT = 60.0
+"""Seconds that the engine may be silent in one call. Callers have shorter bounds of their own; this
+one ends the thread that an abandoned call has left."""
+
+CONFLICT = 409
+"""What the engine says about a container that it is removing already."""
+
+MAX_SMALL_FILE = 1 << 20
+"""Bytes of a file that is read from an image, such as its list of users."""
+
+Json = dict[str, Any]
+
+Api = Any
+"""The SDK's client of the engine's API. It is not typed, and its stubs know only a part of it."""
+
+
+@dataclass(frozen=True)
+class EngineInfo:
+    """What is asked of an engine once."""
+
+    version: str
+    api_version: str
+    platform: str
+    cgroup_version: str
+    runtimes: Mapping[str, str]
+    default_runtime: str
+    missing_limits: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ImageFacts:
+    """What an image says of itself."""
+
+    id: str
+    user: str
+    workdir: str
+    env: tuple[str, ...] = field(repr=False)
+
+
+class Engine:
+    """Calls to one engine, with errors of sandboxio."""
+
+    def __init__(self, host: str | None = None) -> None:
+        self._host = host
+        self._workers = Workers()
+        self._lock = threading.Lock()
+        self._client: docker.DockerClient | None = None
+        self._endpoint: Endpoint | None = None
+        self._info: EngineInfo | None = None
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where it is; found at first use."""
+        if self._endpoint is None:
+            self._endpoint = find_endpoint(self._host)
+        return self._endpoint
+
+    # ----- how calls are made
+
+    def _connected(self) -> docker.DockerClient:
+        """Return the client; in a worker thread."""
+        with self._lock:
+            if self._client is None:
+                endpoint = self.endpoint
+                self._client = docker.DockerClient(
+                    base_url=endpoint.url,
+                    version="auto",
+                    timeout=int(ANSWER_TIMEOUT),
+                    tls=_sdk_tls(endpoint.tls) if endpoint.tls else False,
+                    use_ssh_client=endpoint.url.startswith("ssh://"),
+                    max_pool_size=threads_allowed() + 1,
+                )
+            return self._client
+
+    async def _call(
+        self,
+        what: str,
+        work: Callable[[Api], T],
+        *,
+        undo: Callable[[T], None] | None = None,
+        teardown: bool = False,
+    ) -> T:
+        """Make one call in a worker thread; only errors of sandboxio come out."""
+        return await self._workers.run(
+            lambda: self._translated(what, lambda: work(self._connected().api)),
+            undo=undo,
+            teardown=teardown,
+        )
+
+    def _translated(self, what: str, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except docker.errors.APIError as error:
+            status = error.response.status_code if error.response is not None else 0
+            raise _errors.refused(what, status, error.explanation or str(error)) from error
+        except Refusal as error:
+            raise _errors.refused(what, error.status, error.text) from error
+        except (
+            docker.errors.DockerException,
+            requests.exceptions.RequestException,
+            urllib3.exceptions.HTTPError,
+            OSError,
+        ) as error:
+            raise _errors.unreachable(self.endpoint, error) from error
+
+    async def _stream(
+        self, what: str, path: str, body: object = None
+    ) -> tuple[socket.socket, bytes]:
+        """Open a connection that becomes a stream; it is closed if nobody takes it."""
+
+        def work(api: Api) -> tuple[socket.socket, bytes]:
+            sock = dial(self.endpoint)
+            try:
+                return sock, upgrade(sock, f"/v{api.api_version}{path}", body)
+            except BaseException:
+                sock.close()
+                raise
+
+        return await self._call(what, work, undo=lambda opened: opened[0].close())
+
+    # ----- the engine
+
+    async def info(self, *, fresh: bool = False) -> EngineInfo:
+        """Ask what the engine is and can do; once, unless `fresh`."""
+        if self._info is None or fresh:
+            self._info = await self._call("Asking the engine", _read_info)
+        return self._info
+
+    # ----- images
+
+    async def image(self, name: str) -> ImageFacts | None:
+        """Describe an image that the engine has; ``None`` if it has none of that name."""
+
+        def work(api: Api) -> ImageFacts | None:
+            try:
+                found: Json = api.inspect_image(name)
+            except docker.errors.ImageNotFound:
+                return None
+            config: Json = found.get("Config") or {}
+            return ImageFacts(
+                id=found["Id"],
+                user=config.get("User") or "",
+                workdir=config.get("WorkingDir") or "",
+                env=tuple(config.get("Env") or ()),
+            )
+
+        return await self._call("Looking for the image", work)
+
+    async def pull(self, name: str, platform: str | None, report: Callable[[str], None]) -> None:
+        """Pull an image; `report` is told of its progress, from a thread."""
+
+        def work(api: Api) -> None:
+            repository, tag = docker.utils.parse_repository_tag(name)
+            answers: Iterator[Json] = api.pull(
+                repository, tag=tag or "latest", stream=True, decode=True, platform=platform
+            )
+            for answer in answers:
+                if "error" in answer:
+                    raise Refusal(0, str(answer["error"]))
+                report(_progress(answer))
+
+        await self._call(f"Pulling {name}", work)
+
+    # ----- containers
+
+    async def create(self, name: str, config: Json, platform: str | None, pending: Pending) -> str:
+        """Create a container and return its id; `pending` knows of it even when we are cancelled."""
+
+        def work(api: Api) -> str:
+            with pending.asking(lambda: _remove_quietly(api, name)):
+                created: Json = api.create_container_from_config(config, name, platform)
+            return str(created["Id"])
+
+        try:
+            return await self._call("Creating the container", work)
+        finally:
+            pending.abandon()
+
+    async def start(self, ref: str) -> None:
+        """Start a container."""
+        await self._call("Starting the container", lambda api: api.start(ref))
+
+    async def inspect(self, ref: str, *, teardown: bool = False) -> Json | None:
+        """Describe a container; ``None`` if there is none."""
+
+        def work(api: Api) -> Json | None:
+            try:
+                found: Json = api.inspect_container(ref)
+            except docker.errors.NotFound:
+                return None
+            return found
+
+        return await self._call("Looking at the container", work, teardown=teardown)
+
+    async def remove(self, ref: str) -> None:
+        """Remove a container with its volumes, and return when it is gone."""
+        await self._call("Removing the container", lambda api: _remove(api, ref), teardown=True)
+
+    async def containers(self, labels: list[str]) -> list[Json]:
+        """List containers that have all these labels, in whatever state."""
+        return await self._call(
+            "Listing containers",
+            lambda api: api.containers(all=True, filters={"label": labels}),
+        )
+
+    async def put_folder(self, ref: str, path: str, uid: int, gid: int) -> None:
+        """Make a folder in a container that has not started, for one user."""
+        entry = tarfile.TarInfo(path.strip("/"))
+        entry.type, entry.mode, entry.uid, entry.gid = tarfile.DIRTYPE, 0o755, uid, gid
+        await self._put(ref, "/", [(entry, b"")])
+
+    async def put_file(self, ref: str, path: str, data: bytes, uid: int) -> None:
+        """Write a small file into a container, readable by one user alone."""
+        entry = tarfile.TarInfo(path.strip("/"))
+        entry.mode, entry.uid, entry.size = 0o600, uid, len(data)
+        await self._put(ref, "/", [(entry, data)])
+
+    async def _put(
+        self, ref: str, folder: str, entries: list[tuple[tarfile.TarInfo, bytes]]
+    ) -> None:
+        archive = io.BytesIO()
+        with tarfile.open(fileobj=archive, mode="w") as tar:
+            for entry, data in entries:
+                tar.addfile(entry, io.BytesIO(data))
+        content = archive.getvalue()
+        await self._call(
+            "Preparing the container", lambda api: api.put_archive(ref, folder, content)
+        )
+
+    async def get_file(self, ref: str, path: str) -> bytes | None:
+        """Read a small file of a container; ``None`` if it is not there."""
+
+        def work(api: Api) -> bytes | None:
+            try:
+                chunks, _ = api.get_archive(ref, path)
+            except docker.errors.NotFound:
+                return None
+            archive = bytearray()
+            for chunk in chunks:
+                archive += chunk
+                if len(archive) > MAX_SMALL_FILE:
+                    raise ConnectError(f"{path} in the container is too large to be true.")
+            with tarfile.open(fileobj=io.BytesIO(bytes(archive))) as tar:
+                member = tar.next()
+                file = tar.extractfile(member) if member is not None and member.isfile() else None
+                return file.read() if file else None
+
+        return await self._call(f"Reading {path}", work)
+
+    async def events(self, ref: str) -> list[Json]:
+        """Return what happened to a container, as far as the engine remembers."""
+
+        def work(api: Api) -> list[Json]:
+            # Until now, or it would go on and wait for more.
+            happened: Iterator[Json] = api.events(
+                since=1, until=f"{time.time():.9f}", filters={"container": ref}, decode=True
+            )
+            return list(happened)
+
+        return await self._call("Asking what happened", work)
+
+    # ----- streams
+
+    async def attach(self, ref: str) -> tuple[socket.socket, bytes]:
+        """Attach to the stdin, stdout and stderr of a container's first process."""
+        path = f"/containers/{quote(ref)}/attach?stdin=1&stdout=1&stderr=1&stream=1"
+        return await self._stream("Attaching to the container", path)
+
+    async def exec(self, ref: str, config: Json) -> tuple[str, socket.socket, bytes]:
+        """Start a process in a running container, attached to all of its streams."""
+
+        def work(api: Api) -> str:
+            url = api._url("/containers/{0}/exec", ref)
+            made: Json = api._result(api._post_json(url, data=config), json=True)
+            return str(made["Id"])
+
+        ident = await self._call("Preparing the command", work)
+        body = {"Detach": False, "Tty": False}
+        sock, rest = await self._stream("Starting the command", f"/exec/{quote(ident)}/start", body)
+        return ident, sock, rest
+
+    async def exec_state(self, ident: str, *, teardown: bool = False) -> Json | None:
+        """Describe a process that `exec` started; ``None`` if its container is gone."""
+
+        def work(api: Api) -> Json | None:
+            try:
+                found: Json = api.exec_inspect(ident)
+            except docker.errors.NotFound:
+                return None
+            return found
+
+        return await self._call("Looking at the command", work, teardown=teardown)
+
+    async def ending(self, ref: str) -> socket.socket:
+        """Return a socket that becomes readable when the container ends."""
+        path = f"/containers/{quote(ref)}/wait?condition=not-running"
+        sock, answer = await self._stream("Watching the container", path)
+        if answer:
+            sock.close()  # it has ended already; a closed socket says so
+        return sock
+
+    def container(self, attributes: Json) -> object:
+        """Return the SDK's own object for a container that was inspected."""
+        assert self._client is not None
+        return self._client.containers.prepare_model(attributes)
+
+
+def _sdk_tls(tls: Tls) -> docker.tls.TLSConfig:
+    pair = (tls.cert, tls.key) if tls.cert and tls.key else None
+    return docker.tls.TLSConfig(client_cert=pair, ca_cert=tls.ca, verify=tls.verify)
+
+
+def _read_info(api: Api) -> EngineInfo:
+    info: Json = api.info()
+    needed = {"MemoryLimit": "memory", "PidsLimit": "processes", "CpuCfsQuota": "CPU"}
+    missing = [what for key, what in needed.items() if info.get(key) is False]
+    if info.get("SwapLimit") is False and info.get("CgroupVersion", "1") == "1":
+        missing.append("swap")
+    runtimes: Json = info.get("Runtimes") or {}
+    return EngineInfo(
+        version=str(info.get("ServerVersion", "?")),
+        api_version=str(api.api_version),
+        platform=f"{info.get('OSType', '?')}/{info.get('Architecture', '?')}",
+        cgroup_version=str(info.get("CgroupVersion", "1")),
+        runtimes={name: str(entry.get("path") or name) for name, entry in sorted(runtimes.items())},
+        default_runtime=str(info.get("DefaultRuntime") or "runc"),
+        missing_limits=tuple(missing),
+    )
+
+
+def _remove(api: Api, ref: str) -> None:
+    """Remove a container, or wait until whoever is at it already has."""
+    try:
+        try:
+            api.remove_container(ref, v=True, force=True)
+        except docker.errors.APIError as error:
+            if error.response is None or error.response.status_code != CONFLICT:
+                raise
+            api.wait(ref, condition="removed", timeout=ANSWER_TIMEOUT)
+    except docker.errors.NotFound:
+        pass
+
+
+def _remove_quietly(api: Api, name: str) -> None:
+    """Remove what an abandoned create made; if that fails, `sandboxio reap` finds it."""
+    with suppress(docker.errors.DockerException, requests.exceptions.RequestException):
+        _remove(api, name)
+
+
+def _progress(answer: Json) -> str:
+    parts = (answer.get("id"), answer.get("status"), answer.get("progress"))
+    return " ".join(str(part) for part in parts if part)

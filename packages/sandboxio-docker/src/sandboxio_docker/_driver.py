@@ -1,0 +1,169 @@
+"""How containers come and go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+
+from sandboxio.errors import ConnectError, CreationError
+from sandboxio.models import Capability, Health, IsolationTier, ManagedSandbox, Resources
+from sandboxio.spi import ProvisionRequest, SandboxDriver
+
+from ._client import Engine, ImageFacts
+from ._config import DEFAULT_IMAGE, DockerConfig
+from ._errors import ImageMissing
+from ._labels import MANAGED, filters_for, managed_sandbox
+from ._pending import Pending
+from ._provision import Maker, attach
+from ._runtime import check_runtime, tier_of
+from ._sandbox import CAPABILITIES
+
+__all__ = ["DockerDriver"]
+
+UNDECIDED_POLL = 0.02
+"""Seconds between two looks whether an abandoned create has been answered."""
+
+PLAUSIBLE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}")
+"""What a container's name or id can be; anything else would become another path of the API."""
+
+SHORT_ID = 12
+"""Hex digits of an id as the Docker CLI prints it."""
+
+Json = dict[str, Any]
+
+
+class DockerDriver:
+    """A `BackendDriver` of one engine."""
+
+    name = "docker"
+    resources_hint = (
+        "Docker cannot bound what a container stores. Use another backend for that, or an engine "
+        "whose storage has quotas."
+    )
+    default_resources = Resources(cpu=1, memory_mb=512, processes=512)
+
+    def __init__(self, config: DockerConfig) -> None:
+        self._config = config
+        self._engine = Engine(config.host)
+        self._pending: dict[str, Pending] = {}
+        self._without_python: set[str] = set()
+
+    @property
+    def engine(self) -> Engine:
+        """The engine."""
+        return self._engine
+
+    @property
+    def isolation(self) -> IsolationTier:
+        """Tier of its sandboxes, by the name of the runtime; each is checked when it is made."""
+        return tier_of(self._config.runtime)
+
+    @property
+    def capabilities(self) -> Capability:
+        """What its sandboxes can do where the image has Python."""
+        return CAPABILITIES
+
+    async def provision(self, request: ProvisionRequest) -> SandboxDriver:
+        """Make a container with all policy in force, or raise and leave nothing."""
+        info = await self._engine.info()
+        if info.missing_limits:
+            raise CreationError(
+                "The Docker Engine cannot enforce these caps: " + ", ".join(info.missing_limits),
+                hint="A rootless engine needs cgroup delegation: "
+                "https://docs.docker.com/engine/security/rootless/",
+                retryable=False,
+            )
+        isolation = check_runtime(self._config.runtime, info.default_runtime, info.runtimes)
+        image = await self._image(request)
+        pending = self._pending[request.name] = Pending()
+        maker = Maker(self._engine, self._config, request, image, isolation, info, pending)
+        try:
+            if image.id not in self._without_python:
+                sandbox = await maker.with_guest()
+                if sandbox is not None:
+                    return sandbox
+                self._without_python.add(image.id)
+                # The name is needed again.
+                await self._engine.remove(request.name)
+            return await maker.without_guest()
+        finally:
+            if not pending.undecided:
+                self._pending.pop(request.name, None)
+
+    async def _image(self, request: ProvisionRequest) -> ImageFacts:
+        name = request.template or DEFAULT_IMAGE
+        image = await self._engine.image(name)
+        if image is None:
+            raise ImageMissing(f"The Docker Engine does not have the image {name}.")
+        return image
+
+    async def attach(self, sandbox_id: str) -> SandboxDriver:
+        """Attach to a container of ours that runs."""
+        found = await self._ours(sandbox_id)
+        if found is None:
+            raise ConnectError(f"The Docker Engine has no sandbox {sandbox_id[:80]!r}.")
+        if not found["State"]["Running"] or found["State"].get("Paused"):
+            state = found["State"].get("Status", "stopped")
+            raise ConnectError(f"The sandbox {sandbox_id[:80]!r} does not run: it is {state}.")
+        return await attach(self._engine, found, await self._engine.info())
+
+    async def list_managed(self, labels: Mapping[str, str]) -> list[ManagedSandbox]:
+        """List containers of ours, in whatever state."""
+        found = await self._engine.containers(filters_for(labels))
+        return [managed_sandbox(container) for container in found]
+
+    async def destroy(self, sandbox_id: str) -> bool:
+        """Remove a container of ours; wait for a create that has not been answered yet."""
+        pending = self._pending.get(sandbox_id)
+        if pending is not None:
+            # If we have to leave before it is answered, the thread that asked removes it.
+            pending.give_up()
+            while pending.undecided:  # noqa: ASYNC110 - the thread knows no event loop
+                await anyio.sleep(UNDECIDED_POLL)
+            self._pending.pop(sandbox_id, None)
+        found = await self._ours(sandbox_id, teardown=True)
+        if found is None:
+            return False
+        await self._engine.remove(found["Id"])
+        return True
+
+    async def _ours(self, ref: str, *, teardown: bool = False) -> Json | None:
+        """Describe a container if it is one of ours and really the one that is meant."""
+        if not PLAUSIBLE.fullmatch(ref):
+            return None
+        found = await self._engine.inspect(ref, teardown=teardown)
+        if found is None:
+            return None
+        # The engine takes any beginning of an id for it.
+        meant = ref in (found["Id"], found["Id"][:SHORT_ID], found["Name"].removeprefix("/"))
+        labels: dict[str, str] = found["Config"].get("Labels") or {}
+        managed = labels.get(MANAGED) == "true"
+        return found if meant and managed else None
+
+    async def health(self) -> Health:
+        """Ask the engine what it is."""
+        info = await self._engine.info(fresh=True)
+        facts = (
+            ("engine", info.version),
+            ("api", info.api_version),
+            ("endpoint", str(self._engine.endpoint)),
+            ("platform", info.platform),
+            ("runtimes", ", ".join(info.runtimes)),
+            ("cgroup", f"v{info.cgroup_version}"),
+        )
+        if info.missing_limits:
+            missing = ", ".join(info.missing_limits)
+            return Health(
+                ok=False,
+                detail=f"Docker Engine {info.version} cannot enforce these caps: {missing}",
+                hint="A rootless engine needs cgroup delegation.",
+                facts=facts,
+            )
+        return Health(
+            ok=True,
+            detail=f"Docker Engine {info.version} at {self._engine.endpoint}",
+            facts=facts,
+        )

@@ -1,0 +1,68 @@
+"""How the guest is started in a container, and how a second host reaches it."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from sandboxio.spi import GUEST_PROGRAM
+
+__all__ = ["INTERPRETER", "guest_command", "relay_command"]
+
+INTERPRETER = ("python3", "-I", "-S", "-B", "-W", "ignore", "-c")
+"""Isolated, without site, so that nothing of the image's runs in the guest."""
+
+WATCHDOG_GRACE = 5.0
+"""Seconds beyond the lifetime after which a guest that hangs is ended. A thread in C does it, whatever
+the interpreter is busy with; as the guest is PID 1, that ends the container."""
+
+# The socket for further hosts has no name in the file system, and lives in the container's own
+# network namespace. What runs in the container may connect too: it gets nothing that it has not.
+PRELUDE = """\
+import faulthandler, sys, _socket
+faulthandler.dump_traceback_later(float(sys.argv.pop(1)), exit=True, file=2)
+listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+listener.bind(b"\\0sandboxio-guest")
+listener.listen(16)
+sys.argv.append("listen=%d" % listener.detach())
+exec(compile(sys.argv.pop(1), "sandboxio-guest", "exec"))
+"""
+
+RELAY = """\
+import os, _socket, _thread
+peer = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+peer.connect(b"\\0sandboxio-guest")
+def inward():
+    try:
+        while True:
+            data = os.read(0, 262144)
+            if not data:
+                break
+            peer.sendall(data)
+    finally:
+        peer.shutdown(_socket.SHUT_RDWR)
+_thread.start_new_thread(inward, ())
+while True:
+    data = peer.recv(262144)
+    if not data:
+        os._exit(0)
+    view = memoryview(data)
+    while view:
+        view = view[os.write(1, view):]
+"""
+
+
+@cache
+def guest_source() -> str:
+    """Return the guest's source."""
+    return GUEST_PROGRAM.read_text(encoding="utf-8")
+
+
+def guest_command(lifetime: float) -> list[str]:
+    """Return the command that is a container's first process."""
+    watchdog = f"{lifetime + WATCHDOG_GRACE:.3f}"
+    return [*INTERPRETER, PRELUDE, watchdog, guest_source(), "in=0", "out=1"]
+
+
+def relay_command() -> list[str]:
+    """Return the command that connects its stdin and stdout to the guest of its container."""
+    return [*INTERPRETER, RELAY]

@@ -1,0 +1,57 @@
+"""Which isolation an OCI runtime gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from posixpath import basename
+
+from sandboxio.errors import ConfigurationError, CreationError
+from sandboxio.models import IsolationTier
+
+__all__ = ["check_runtime", "tier_of"]
+
+DEFAULT = "runc"
+
+
+def tier_of(program: str | None) -> IsolationTier:
+    """Return the tier of a runtime by the name of its program; ``None`` is the engine's default."""
+    name = basename(program or DEFAULT)
+    # Shims are called io.containerd.<runtime>.v<number>.
+    name = name.removeprefix("io.containerd.").removeprefix("containerd-shim-")
+    name = name.partition(".")[0].removesuffix("-v2")
+    if name == "runc":
+        return IsolationTier.CONTAINER
+    if name == "runsc":
+        return IsolationTier.GVISOR
+    if name == "kata" or name.startswith("kata-"):
+        return IsolationTier.MICROVM
+    return IsolationTier.UNKNOWN
+
+
+def check_runtime(asked: str | None, default: str, runtimes: Mapping[str, str]) -> IsolationTier:
+    """Return the tier that a sandbox really gets, by the program behind the runtime's name.
+
+    Raises:
+        ConfigurationError: The engine does not have that runtime.
+        CreationError: It is less than what the name promises.
+    """
+    name = asked or default
+    if name not in runtimes and not name.startswith("io.containerd."):
+        raise ConfigurationError(
+            f"The Docker Engine has no runtime {name!r}. It has: {', '.join(runtimes) or 'none'}.",
+            hint="Add it to the engine's daemon.json, or choose another DockerConfig(runtime=...).",
+        )
+    promised = tier_of(asked)
+    program = runtimes.get(name, name)
+    # A bare name or the name of a shim says no more than the runtime's own name does.
+    given = tier_of(program)
+    if given.rank < promised.rank:
+        raise CreationError(
+            f"The runtime {name!r} of this Docker Engine is {program!r}, whose isolation is "
+            f"{given.value!r}; {promised.value!r} was promised. Nothing was created.",
+            hint=f"Name a runtime that you mean: DockerConfig(runtime={name!r})."
+            if asked is None
+            else "Correct the runtimes in the engine's daemon.json.",
+            retryable=False,
+        )
+    return given

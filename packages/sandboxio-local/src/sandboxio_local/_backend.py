@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sandboxio.audit import AuditConfig
 from sandboxio.spi import DriverBackend
 from sandboxio_local._driver import LocalDriver
 
@@ -17,5 +18,5 @@ class LocalBackend(DriverBackend):
         >>> sandboxio.register("local", LocalBackend)
     """
 
-    def __init__(self) -> None:
-        super().__init__(LocalDriver())
+    def __init__(self, *, audit: AuditConfig | None = None) -> None:
+        super().__init__(LocalDriver(), audit=audit)

@@ -14,8 +14,12 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # as type checkers know it; importing typing would cost more than all of this
 if TYPE_CHECKING:
-    from . import errors, models, protocols, spi
+    from . import audit, errors, models, otel, protocols, spi
     from ._api import connect, create, register
+    from ._api.sync import connect_sync, create_sync
+    from ._api.sync_files import SyncFileSystem
+    from ._api.sync_process import SyncProcess
+    from ._api.sync_sandbox import Sandbox
     from .errors import (
         AuditSinkError,
         AuditSinkWarning,
@@ -71,6 +75,11 @@ _LAZY = {
     "connect": "._api",
     "create": "._api",
     "register": "._api",
+    "connect_sync": "._api.sync",
+    "create_sync": "._api.sync",
+    "SyncFileSystem": "._api.sync_files",
+    "SyncProcess": "._api.sync_process",
+    "Sandbox": "._api.sync_sandbox",
     "AuditSinkError": ".errors",
     "AuditSinkWarning": ".errors",
     "AuthError": ".errors",
@@ -123,7 +132,7 @@ _LAZY = {
     "ReapableBackend": ".protocols",
 }
 
-_MODULES = ("errors", "models", "protocols", "spi")
+_MODULES = ("audit", "errors", "models", "otel", "protocols", "spi")
 
 __all__ = [
     "PIPE",
@@ -170,16 +179,23 @@ __all__ = [
     "ResourceLimitExceeded",
     "Resources",
     "RichOutput",
+    "Sandbox",
     "SandboxCorrupted",
     "SandboxError",
     "SandboxGone",
     "SandboxTimeout",
     "SandboxUnreachable",
+    "SyncFileSystem",
+    "SyncProcess",
     "UnverifiedIsolationWarning",
+    "audit",
     "connect",
+    "connect_sync",
     "create",
+    "create_sync",
     "errors",
     "models",
+    "otel",
     "protocols",
     "register",
     "spi",

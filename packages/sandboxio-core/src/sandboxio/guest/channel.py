@@ -10,6 +10,7 @@ Everything that arrives is hostile until it was checked here.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
@@ -18,8 +19,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import anyio
+import anyio.lowlevel
 
-from ..errors import ConfigurationError, SandboxCorrupted, SandboxError, SandboxGone
+from ..errors import ConfigurationError, CreationError, SandboxCorrupted, SandboxError, SandboxGone
 from . import program as wire
 from .fields import Fields, decode_fields, items, number, text
 from .transport import Transport
@@ -28,6 +30,12 @@ __all__ = ["GuestChannel", "GuestInit", "Operation"]
 
 SMALL_PAYLOAD = 1 << 12
 """Bytes that a frame of control may have; only names, content and the greeting need more."""
+
+FRAMES_AT_ONCE = 1024
+"""Frames that are looked at before other tasks get their turn: tiny ones come 50,000 at a time."""
+
+MAX_ERRNO = 4095
+"""The highest that the kernel gives."""
 
 LARGE = frozenset((wire.HELLO, wire.ENTRIES)) | wire.RAW
 
@@ -65,7 +73,7 @@ class Operation:
         if kind != wire.FAIL:
             return False
         fields = decode_fields(payload)
-        self.failure = (number(fields, b"errno"), text(fields, b"what")[:200])
+        self.failure = (number(fields, b"errno", 0, MAX_ERRNO), text(fields, b"what")[:200])
         self.ended = True
         return True
 
@@ -96,6 +104,7 @@ class GuestChannel:
         self._send_queue: dict[anyio.Event, None] = {}
         self._thread = 0
         self._users = 0
+        self._backlog = False
         self.secrets: tuple[str, ...] = ()
         self.workdir = "/"
         self.guest_pid = 0
@@ -120,7 +129,9 @@ class GuestChannel:
                 if isinstance(item, bytes)
             )
             channel.workdir = text(hello, b"workdir")
-            channel._ends_at = time.monotonic() + number(hello, b"remaining") / 1000
+            remaining = number(hello, b"remaining", -1)
+            if remaining >= 0:
+                channel._ends_at = time.monotonic() + remaining / 1000
             return channel
         channel.secrets = tuple(init.env[name] for name in init.secret_names)
         channel.workdir = init.workdir
@@ -168,10 +179,11 @@ class GuestChannel:
         """Register an operation and queue its first frame."""
         if self._failure is not None:
             raise self._failure()
-        operation.ident = self._last_ident + 1
-        self.post(kind, operation.ident, payload)
-        self._last_ident += 1
-        self._operations[operation.ident] = operation
+        ident = self._last_ident + 1
+        # First, because it may refuse: what was never sent must not be waited for.
+        self.post(kind, ident, payload)
+        operation.ident = self._last_ident = ident
+        self._operations[ident] = operation
 
     def send_some(self) -> bool:
         """Hand to the kernel what it takes now; whether everything is gone."""
@@ -226,26 +238,34 @@ class GuestChannel:
                 while not ready():
                     if self._failure is not None:
                         raise self._failure()
-                    if self._unsent and not self._sending:
-                        self.send_some()
+                    if self._unsent and not self._sending and not self.send_some():
+                        await self.flush()  # the answer may depend on it; a guest always reads
+                        continue
                     if self._receiving:
                         await self._queue_up(self._receive_queue, operation)
                         continue
                     self._receiving = True
                     try:
-                        data = await self._transport.receive()
+                        data = await self._next_data()
                     except OSError as error:
                         self._lost(error)
                         continue
                     finally:
                         self._receiving = False
-                    if data:
-                        self._feed(data)
-                    else:
+                    if data is None:
                         self._lost(None)
+                    else:
+                        self._feed(data)
             finally:
                 if not self._receiving:
                     self._next_in(self._receive_queue)
+
+    async def _next_data(self) -> bytes | None:
+        """Wait for bytes; none at all if there are frames left to look at, ``None`` at the end."""
+        if self._backlog:
+            await anyio.lowlevel.checkpoint()
+            return b""
+        return await self._transport.receive() or None
 
     async def _queue_up(
         self, queue: dict[anyio.Event, None], operation: Operation | None = None
@@ -288,8 +308,14 @@ class GuestChannel:
         buffer += data
         at = 0
         header = wire.HEADER
+        frames = 0
+        self._backlog = False
         try:
             while len(buffer) - at >= header.size:
+                if frames == FRAMES_AT_ONCE:
+                    self._backlog = True
+                    break
+                frames += 1
                 length, kind, ident = header.unpack_from(buffer, at)
                 if length > (wire.MAX_PAYLOAD if kind in LARGE else SMALL_PAYLOAD):
                     raise wire.Malformed(f"a frame of type {kind} with {length} bytes")
@@ -299,7 +325,7 @@ class GuestChannel:
                 payload = bytes(memoryview(buffer)[at + header.size : end])
                 at = end
                 self._dispatch(kind, ident, payload)
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, ArithmeticError, LookupError, TypeError) as error:
             reason = str(error)[:200]
             self._fail(lambda: SandboxCorrupted(f"The sandbox broke the guest protocol: {reason}."))
             return
@@ -323,20 +349,28 @@ class GuestChannel:
             hello = decode_fields(payload)
             if number(hello, b"v") != wire.VERSION:
                 raise wire.Malformed("a version that this host does not speak")
-            for key in (b"pid", b"remaining"):
-                number(hello, key)
+            number(hello, b"pid")
+            number(hello, b"remaining", -1)
             text(hello, b"workdir")
             items(hello, b"secrets")
             self._hello = hello
         elif kind == wire.READY and self._expected_ready and not self._ready:
             self._ready = True
-        elif kind == wire.BYE:
-            self._goodbye = text(decode_fields(payload), b"reason")[:40]
-        elif kind == wire.FAIL and not self._ready:
-            raise wire.Malformed("a refused greeting")
+        elif kind == wire.BYE and not self._goodbye:
+            self._goodbye = text(decode_fields(payload), b"reason")[:40] or "?"
+        elif kind == wire.FAIL and self._expected_ready and not self._ready:
+            self._on_refusal(decode_fields(payload))
         else:
             raise wire.Malformed(f"a frame of type {kind} on the connection")
         self._control.wake()
+
+    def _on_refusal(self, fields: Fields) -> None:
+        what = os.strerror(number(fields, b"errno", 0, MAX_ERRNO))
+        self._fail(
+            lambda: CreationError(
+                f"The sandbox cannot be used: its working directory {self.workdir!r}: {what}."
+            )
+        )
 
     # ----- the end
 

@@ -7,24 +7,48 @@ from typing import cast
 
 from . import program as wire
 
-__all__ = ["Fields", "decode_fields", "items", "number", "raw", "text"]
+__all__ = [
+    "BIGGEST",
+    "FARTHEST",
+    "LONGEST_AGO",
+    "Fields",
+    "bounded",
+    "decode_fields",
+    "items",
+    "number",
+    "raw",
+    "text",
+]
 
 Fields = Mapping[bytes, object]
 
+MAX_VALUES = 1 << 14
+"""Values in one payload, so that a small frame cannot become many objects."""
 
-def decode_fields(payload: bytes) -> Fields:
-    """Decode a control payload."""
-    value: object = wire.decode(payload) if payload else {}
+BIGGEST = (1 << 63) - 1
+"""Sizes and times beyond it overflow what the operating system takes."""
+
+LONGEST_AGO, FARTHEST = -(1 << 48), 1 << 48
+"""Milliseconds since the epoch that a file's time may have: 8,900 years either way."""
+
+
+def decode_fields(payload: bytes, limit: int = MAX_VALUES) -> Fields:
+    """Decode a control payload of at most `limit` values."""
+    value: object = wire.decode(payload, limit) if payload else {}
     if not isinstance(value, dict):
         raise wire.Malformed("not a dictionary")
     return cast("Fields", value)
 
 
-def number(fields: Fields, key: bytes) -> int:
-    """Return a field that must be an integer."""
-    value = fields.get(key)
-    if not isinstance(value, int):
-        raise wire.Malformed(f"{key!r} is no number")
+def number(fields: Fields, key: bytes, low: int = 0, high: int = BIGGEST) -> int:
+    """Return a field that must be an integer from `low` to `high`."""
+    return bounded(fields.get(key), key, low, high)
+
+
+def bounded(value: object, what: object, low: int, high: int) -> int:
+    """Return a value that must be an integer from `low` to `high`."""
+    if not isinstance(value, int) or not low <= value <= high:
+        raise wire.Malformed(f"{what!r} is no number from {low} to {high}")
     return value
 
 

@@ -12,7 +12,7 @@ from ..models import FileInfo
 from ..spi import FileMeta
 from . import program as wire
 from .channel import GuestChannel, Operation
-from .fields import decode_fields, items, number
+from .fields import BIGGEST, FARTHEST, LONGEST_AGO, bounded, decode_fields, items, number
 
 __all__ = ["Listing", "Reading", "Writing", "file_error"]
 
@@ -24,6 +24,12 @@ WRITE_PIECE = 1 << 18
 
 MAX_ENTRIES = 200_000
 """Entries that a listing may have, so that a hostile directory cannot fill the host."""
+
+MAX_NAME = 1024
+"""Bytes of a name in a directory. Linux knows no file system with longer ones."""
+
+MAX_MODE = 0o7777777
+"""The highest mode that a file can have, its type included."""
 
 MESSAGES = {
     errno.EACCES: "permission denied",
@@ -38,6 +44,7 @@ MESSAGES = {
     errno.ENOTSUP: "it is not a regular file",
     errno.ENOTEMPTY: "the directory is not empty",
     errno.EXDEV: "it is on another file system",
+    errno.EFBIG: "it grew while it was read, or is larger than a file without a size may be",
 }
 
 
@@ -60,28 +67,35 @@ class Reading(Operation):
         self._path = path
         self._granted = READ_WINDOW
         self._consumed = 0
-        self._pieces: deque[bytes] = deque()
+        self._left = 0
+        self._pieces: deque[bytearray] = deque()
         self._meta: FileMeta | None = None
         self._complete = False
+        self._aborted = False
 
     def on_frame(self, kind: int, payload: bytes) -> bool:
         """Take a frame in."""
         if kind == wire.DATA and self._meta is not None:
-            if not payload or len(payload) > self._granted:
+            if not payload or len(payload) > min(self._granted, self._left):
                 return False
             self._granted -= len(payload)
+            self._left -= len(payload)
+            if self._aborted:
+                return True
             if self._pieces and len(self._pieces[-1]) + len(payload) <= wire.CHUNK:
                 self._pieces[-1] += payload  # tiny frames must not become many objects
             else:
-                self._pieces.append(payload)
+                self._pieces.append(bytearray(payload))
             return True
         if kind == wire.INFO and self._meta is None:
             fields = decode_fields(payload)
+            size = number(fields, b"size")
             self._meta = FileMeta(
                 mode=number(fields, b"mode") & 0o7777,
-                mtime=number(fields, b"mtime") / 1000,
-                size=number(fields, b"size"),
+                mtime=number(fields, b"mtime", LONGEST_AGO, FARTHEST) / 1000,
+                size=size,
             )
+            self._left = size or wire.UNSIZED
             return True
         if kind == wire.DONE and self._meta is not None:
             self._complete = self.ended = True
@@ -112,7 +126,7 @@ class Reading(Operation):
             self._granted += self._consumed
             self._consumed = 0
             self._channel.send_some()
-        return data
+        return bytes(data)
 
     def error(self) -> SandboxError:
         """Return why it failed."""
@@ -120,6 +134,8 @@ class Reading(Operation):
 
     async def abort(self) -> None:
         """Have the guest forget it, and wait until it has."""
+        self._aborted = True
+        self._pieces.clear()
         await abort(self._channel, self)
 
 
@@ -199,17 +215,21 @@ class Listing(Operation):
         self._channel = channel
         self._path = path
         self._kind = 0
+        self._last_seen = False
+        self._most = MAX_ENTRIES
         self.entries: list[FileInfo] = []
         self.too_many = False
 
     def on_frame(self, kind: int, payload: bytes) -> bool:
         """Take a frame in."""
         if kind == wire.ENTRIES:
-            for item in items(decode_fields(payload), b"e"):
-                if len(self.entries) >= MAX_ENTRIES:
-                    self.too_many = True
-                    return True
-                self.entries.append(self._entry(item))
+            found = items(decode_fields(payload), b"e")
+            if self._last_seen or len(self.entries) + len(found) > self._most:
+                self.too_many = self._kind == wire.LS
+                return self.too_many and not self._last_seen
+            # Only the last part of a listing may be empty, or it could go on for ever.
+            self._last_seen = not found
+            self.entries += [self._entry(item) for item in found]
             return True
         if kind == wire.DONE:
             self.ended = True
@@ -219,15 +239,15 @@ class Listing(Operation):
     def _entry(self, item: object) -> FileInfo:
         match item:
             case [bytes(name), int(size), int(mode), int(mtime)]:
+                bounded(mode, "mode", 0, MAX_MODE)
+                listed = self._kind == wire.LS
                 return FileInfo(
-                    path=join(self._path, entry_name(name))
-                    if self._kind == wire.LS
-                    else self._path,
-                    size=size,
+                    path=join(self._path, entry_name(name)) if listed else self._path,
+                    size=bounded(size, "size", 0, BIGGEST),
                     is_dir=stat.S_ISDIR(mode),
                     is_link=stat.S_ISLNK(mode),
                     mode=stat.S_IMODE(mode),
-                    mtime=mtime / 1000,
+                    mtime=bounded(mtime, "mtime", LONGEST_AGO, FARTHEST) / 1000,
                 )
             case _:
                 raise wire.Malformed("a directory entry of another shape")
@@ -235,6 +255,7 @@ class Listing(Operation):
     async def ask(self, kind: int, *, parents: bool = False) -> list[FileInfo]:
         """Make the request and return what came."""
         self._kind = kind
+        self._most = {wire.LS: MAX_ENTRIES, wire.STAT: 1}.get(kind, 0)
         self._channel.begin(self, kind, {"path": self._path, "parents": int(parents)})
         await self._channel.flush()
         await self._channel.wait_until(self, lambda: self.ended or self.too_many)
@@ -258,7 +279,7 @@ def entry_name(name: bytes) -> str:
 
     Callers build paths of the host from listings, so a made-up ``../x`` or ``/x`` would be a way out.
     """
-    if not name or b"/" in name or b"\0" in name or name in (b".", b".."):
+    if not 0 < len(name) <= MAX_NAME or b"/" in name or b"\0" in name or name in (b".", b".."):
         raise wire.Malformed("a directory entry that is no name")
     return name.decode("utf-8", "surrogateescape")
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable
 from typing import Literal
+
+import anyio
 
 from ..errors import SandboxGone
 from ..models import OutputChunk
@@ -40,6 +41,7 @@ class GuestProcess(Operation):
     ) -> None:
         super().__init__()
         self._stdin = memoryview(stdin)
+        self._sending = anyio.Lock()
         self._stdin_open = keep_stdin_open
         # Without any stdin the guest gives the command an empty one from the start.
         self._eof_sent = not stdin and not keep_stdin_open
@@ -70,8 +72,11 @@ class GuestProcess(Operation):
             self.feed()
             return True
         if kind == wire.STARTED and not self.started:
+            number(decode_fields(payload), b"pid")
             self.started = True
             return True
+        if kind == wire.FAIL and self.started:
+            return False
         if kind == wire.EXIT:
             self._on_exit(payload)
             return True
@@ -90,9 +95,9 @@ class GuestProcess(Operation):
 
     def _on_exit(self, payload: bytes) -> None:
         fields = decode_fields(payload)
-        status = number(fields, b"status")
-        code = os.waitstatus_to_exitcode(status & 0xFFFF) if status & 0x7F != 0x7F else 255
-        code = 128 - code if code < 0 else code
+        status = number(fields, b"status", 0, 0xFFFF)
+        # As `waitpid` encodes it: the signal in the low bits, else the exit code above them.
+        code = 128 + (status & 0x7F) if status & 0x7F else status >> 8
         killed = number(fields, b"killed") != 0
         if number(fields, b"deadline"):
             cause = ExitCause.TIMED_OUT
@@ -142,12 +147,13 @@ class GuestProcess(Operation):
 
     async def send(self, data: bytes) -> None:
         """Write to stdin, within what the guest has credited."""
-        await self._fed()
-        self._stdin = memoryview(data)
-        try:
+        async with self._sending:
             await self._fed()
-        finally:
-            self._stdin = memoryview(b"")
+            self._stdin = memoryview(data)
+            try:
+                await self._fed()
+            finally:
+                self._stdin = memoryview(b"")
 
     async def _fed(self) -> None:
         self.feed()
@@ -157,11 +163,12 @@ class GuestProcess(Operation):
 
     async def send_eof(self) -> None:
         """Close stdin."""
-        if self._stdin_open and not self.ended:
-            await self._fed()
-            self._stdin_open = False
-            self.feed()
-            await self._channel.flush()
+        async with self._sending:
+            if self._stdin_open and not self.ended:
+                await self._fed()
+                self._stdin_open = False
+                self.feed()
+                await self._channel.flush()
 
     async def signal(self, signum: int) -> None:
         """Signal the process group."""

@@ -31,6 +31,7 @@ CREDIT = 20
 READ, INFO, DATA, WRITE, END, ABORT, STAT, LS, MKDIR, REMOVE, ENTRIES, DONE, FAIL = range(30, 43)
 RAW = frozenset((STDIN, OUT, ERR, DATA))
 
+UNSIZED = 1 << 26  # most bytes that are read of a file without a size, as those of /proc are
 CHUNK = 1 << 18  # bytes read from a pipe or a file at once
 PIPE_SIZE = 1 << 20  # asked for once a pipe was seen full; the kernel's limit for users
 HIGH_WATER = 1 << 21  # unsent bytes of a connection above which its producers pause
@@ -80,19 +81,22 @@ def _encode(value: Any, out: List[bytes]) -> None:
         out.append(b"e")
 
 
-def decode(data: bytes) -> Any:
-    """Decode one bencoded value that fills `data`.
+def decode(data: bytes, limit: int = MAX_PAYLOAD) -> Any:
+    """Decode one bencoded value that fills `data` and is made of at most `limit` values.
 
     Raises:
         Malformed: It is anything else.
     """
-    value, end = _decode(data, 0, MAX_DEPTH)
+    value, end = _decode(data, 0, MAX_DEPTH, [limit])
     if end != len(data):
         raise Malformed("bytes after the value")
     return value
 
 
-def _decode(data: bytes, at: int, depth: int) -> Tuple[Any, int]:
+def _decode(data: bytes, at: int, depth: int, left: List[int]) -> Tuple[Any, int]:
+    left[0] -= 1
+    if left[0] < 0:
+        raise Malformed("too many values")
     kind = data[at : at + 1]
     if kind in (b"l", b"d"):
         if depth == 0:
@@ -100,7 +104,7 @@ def _decode(data: bytes, at: int, depth: int) -> Tuple[Any, int]:
         items: List[Any] = []
         at += 1
         while data[at : at + 1] != b"e":
-            item, at = _decode(data, at, depth - 1)
+            item, at = _decode(data, at, depth - 1, left)
             items.append(item)
         if kind == b"l":
             return items, at + 1
@@ -734,7 +738,7 @@ class Reader:
                 errno.EISDIR if info.st_mode & 0o170000 == 0o040000 else errno.ENOTSUP, ""
             )
         # A file that grows while it is read is read to its present end. Those of /proc have no size.
-        self.left = info.st_size or MAX_PAYLOAD * MAX_PAYLOAD
+        self.left = info.st_size or UNSIZED
         connection.send(
             INFO,
             ident,

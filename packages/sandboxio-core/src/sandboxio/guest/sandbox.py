@@ -6,6 +6,8 @@ import errno
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
+import anyio
+
 from ..errors import OutOfMemory, ProcessLimitExceeded, SandboxCorrupted
 from ..models import FileInfo
 from ..spi import Command, ExitCause, FileMeta, ProcessDriver, run_to_the_end
@@ -72,7 +74,7 @@ class GuestSandbox:
             await self.channel.flush()
             await self.channel.wait_until(process, lambda: process.started or process.ended)
         except BaseException:
-            await run_to_the_end(process.kill, grace=ABORT_GRACE)
+            await run_to_the_end(lambda: self._undo(process), grace=2 * ABORT_GRACE)
             raise
         if process.failure is not None:
             number, _ = process.failure
@@ -86,6 +88,17 @@ class GuestSandbox:
                 )
             raise file_error(number, command.cwd or ".")
         return process
+
+    async def _undo(self, process: GuestProcess) -> None:
+        """End a command whose start was interrupted, or else the sandbox."""
+        with anyio.move_on_after(ABORT_GRACE):
+            if await process.kill():
+                return
+        await self.terminate()
+
+    async def terminate(self) -> None:
+        """End the sandbox; a driver says how."""
+        raise NotImplementedError
 
     @asynccontextmanager
     async def read(self, path: str) -> AsyncGenerator[tuple[FileMeta, AsyncIterator[bytes]], None]:

@@ -59,22 +59,22 @@ class SocketTransport:
         self._socket = sock
         self._waiting = 0
         self._closed = False
+        self._flooded = False
 
     async def receive(self) -> bytes:
         """Wait for bytes and return them; ``b""`` at the end."""
-        waited = False
+        if self._flooded:
+            # A sandbox that floods the host must not keep the loop from its other tasks. Before
+            # anything was taken from the socket, so that a cancellation here loses nothing.
+            await anyio.lowlevel.checkpoint()
+        self._flooded = True
         while not self._closed:
             try:
-                data = self._socket.recv(RECEIVE_SIZE)
+                return self._socket.recv(RECEIVE_SIZE)
             except BlockingIOError:
                 with self._wait():
                     await anyio.wait_readable(self._socket)
-                waited = True
-            else:
-                if not waited:
-                    # A sandbox that floods the host must not keep the loop from its other tasks.
-                    await anyio.lowlevel.cancel_shielded_checkpoint()
-                return data
+                self._flooded = False
         return b""
 
     def send_nowait(self, data: memoryview) -> int:

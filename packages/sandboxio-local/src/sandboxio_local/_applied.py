@@ -12,6 +12,7 @@ from sandboxio.models import AppliedCap, AppliedPolicy, IsolationTier, NetworkPo
 from sandboxio_local._caps import MONITOR, Caps
 from sandboxio_local._egress import DENIED, Egress
 from sandboxio_local._layout import SHM, TMP, WORKDIR
+from sandboxio_local._readable import Readable
 
 __all__ = ["policy"]
 
@@ -19,7 +20,13 @@ _NAMESPACES: Final = ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup")
 
 
 def policy(
-    caps: Caps, *, init: int, network: NetworkPolicy, egress: Egress, lifetime: float
+    caps: Caps,
+    *,
+    init: int,
+    network: NetworkPolicy,
+    egress: Egress,
+    lifetime: float,
+    readable: Readable = (),
 ) -> AppliedPolicy:
     """Verify a running sandbox and return its policy.
 
@@ -29,6 +36,7 @@ def policy(
         network: The policy that was asked for.
         egress: How that is enforced.
         lifetime: Seconds that it lives.
+        readable: Directories of the host that it may read.
 
     Raises:
         CreationError: Something is not in force.
@@ -51,9 +59,16 @@ def policy(
         network_mechanism=egress.mechanism,
         network_verified=True,
         lifetime_s=lifetime,
-        notes=caps.notes,
+        notes=(*caps.notes, *_read_only(readable, init)),
         **applied,
     )
+
+
+def _read_only(readable: Readable, init: int) -> list[str]:
+    for real, inside in readable:
+        flags = os.statvfs(f"/proc/{init}/root{inside}").f_flag
+        _require(bool(flags & os.ST_RDONLY), f"the read-only mount of {real}")
+    return [f"{real} of the host can be read at {inside}." for real, inside in readable]
 
 
 def _require(condition: bool, what: str) -> None:

@@ -18,5 +18,13 @@ class LocalBackend(DriverBackend):
         >>> sandboxio.register("local", LocalBackend)
     """
 
-    def __init__(self, *, audit: AuditConfig | None = None) -> None:
-        super().__init__(LocalDriver(), audit=audit)
+    def __init__(
+        self, *, read_only: dict[str, str] | None = None, audit: AuditConfig | None = None
+    ) -> None:
+        """Make a backend.
+
+        Args:
+            read_only: As in `LocalConfig`, for every sandbox that this backend makes.
+            audit: Where records go.
+        """
+        super().__init__(LocalDriver(read_only), audit=audit)

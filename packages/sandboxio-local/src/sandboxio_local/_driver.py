@@ -37,7 +37,8 @@ class LocalDriver:
         "under systemd-run --user --scope -p Delegate=yes."
     )
 
-    def __init__(self) -> None:
+    def __init__(self, read_only: Mapping[str, str] | None = None) -> None:
+        self._read_only = read_only
         self._bubblewrap: _bwrap.Bubblewrap | None = None
 
     @property
@@ -55,7 +56,7 @@ class LocalDriver:
         _plan.check_machine()
         if self._bubblewrap is None:
             self._bubblewrap = await anyio.to_thread.run_sync(_bwrap.find)
-        plan = _plan.make(request, self._bubblewrap, _cgroup.find())
+        plan = _plan.make(request, self._bubblewrap, _cgroup.find(), self._read_only)
         return await provision(plan)
 
     async def attach(self, sandbox_id: str) -> LocalSandbox:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from sandboxio.errors import CapabilityNotSupported
@@ -28,6 +30,8 @@ class Egress:
 
 
 DENIED: Final = Egress("a network namespace of its own with nothing but loopback")
+
+_TUN: Final = Path("/dev/net/tun")
 
 _PASTA_NAMESERVER: Final = "169.254.1.53"
 _SLIRP_NAMESERVER: Final = "10.0.2.3"
@@ -55,6 +59,7 @@ def of(policy: NetworkPolicy) -> Egress:
             f"The local backend has no egress mode {policy.egress!r}.",
             capability=Capability.NETWORK_POLICY,
         )
+    _check_tun()
     pasta = shutil.which("pasta")
     if pasta is not None:
         return Egress("pasta on a network namespace of its own", _pasta(pasta), _PASTA_NAMESERVER)
@@ -68,6 +73,23 @@ def of(policy: NetworkPolicy) -> Egress:
         capability=Capability.NETWORK_POLICY,
         hint="Install one: apt-get install passt  (or: dnf install passt, apk add passt)",
     )
+
+
+def _check_tun() -> None:
+    """Refuse a host where no program could make the interface that a helper makes."""
+    if not _TUN.exists():
+        raise CapabilityNotSupported(
+            f'egress="allow" needs {_TUN}, and this host has none.',
+            capability=Capability.NETWORK_POLICY,
+            hint="Load the module: modprobe tun",
+        )
+    # Root's helper gets a device of its own.
+    if os.geteuid() != 0 and not os.access(_TUN, os.R_OK | os.W_OK):
+        raise CapabilityNotSupported(
+            f'egress="allow" needs {_TUN}, and this user may not open it.',
+            capability=Capability.NETWORK_POLICY,
+            hint=f"Give it the mode that it has on most hosts: chmod 666 {_TUN}",
+        )
 
 
 def _pasta(path: str) -> tuple[str, ...]:

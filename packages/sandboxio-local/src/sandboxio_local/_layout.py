@@ -66,6 +66,7 @@ class Layout:
         disk: Sizes of what may be written to.
         guest: Name and content of the guest's program.
         nameserver: Address for ``resolv.conf``; without one there is none.
+        readable: Directories of the host that may be read, and where they are inside.
         staged: Directories of the host that bubblewrap finds elsewhere, and where.
     """
 
@@ -74,6 +75,7 @@ class Layout:
     disk: Disk
     guest: tuple[str, bytes]
     nameserver: str | None
+    readable: tuple[tuple[str, str], ...] = ()
     staged: tuple[tuple[str, str], ...] = ()
 
 
@@ -99,6 +101,7 @@ def options(layout: Layout, data: Callable[[bytes], int]) -> list[str]:
         *_tmpfs(layout.disk.work, "755", WORKDIR),
         *("--symlink", TMP, f"/var{TMP}", "--symlink", "/run", "/var/run"),
         *(("--ro-bind", layout.prefix, layout.prefix) if layout.prefix else ()),
+        *(word for real, inside in layout.readable for word in ("--ro-bind", real, inside)),
         *(
             "--perms",
             "444",

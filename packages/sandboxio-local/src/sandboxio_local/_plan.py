@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sandboxio.errors import ConfigurationError, CreationError
-from sandboxio_local import _egress, _guest, _layout, _python, _seccomp
+from sandboxio_local import _egress, _guest, _layout, _python, _readable, _seccomp
 from sandboxio_local._caps import Caps, plan
 from sandboxio_local._identity import OWN_USER
 from sandboxio_local._warden.options import Options
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping
 
     from sandboxio.spi import ProvisionRequest
     from sandboxio_local._bwrap import Bubblewrap
@@ -46,6 +46,7 @@ class Plan:
         egress: How its network policy is enforced.
         root: Where its system comes from.
         interpreter: The Python of its guest.
+        readable: Directories of the host that its creator lets it read.
     """
 
     request: ProvisionRequest
@@ -54,6 +55,7 @@ class Plan:
     egress: _egress.Egress
     root: str
     interpreter: _python.Interpreter
+    readable: _readable.Readable = ()
 
     def options(self, uid: int, descriptors: Descriptors, channel: int, listener: int) -> Options:
         """Return what the warden is told, apart from the descriptors that are its own.
@@ -84,6 +86,7 @@ class Plan:
             disk=self.caps.disk,
             guest=(name, content),
             nameserver=self.egress.nameserver,
+            readable=self.readable,
             staged=staged,
         )
         words = _layout.options(layout, data)
@@ -108,6 +111,7 @@ class Plan:
             self.bubblewrap.home,
             self.interpreter.prefix,
             None if self.root == "/" else self.root,
+            *(real for real, _ in self.readable),
         )
         wanted = dict.fromkeys(path for path in real if path is not None)
         return tuple((path, _STAGED_AT.format(number)) for number, path in enumerate(wanted))
@@ -133,7 +137,12 @@ def check_machine() -> None:
         raise CreationError("This Python was built for a kernel without pidfds.")
 
 
-def make(request: ProvisionRequest, bubblewrap: Bubblewrap, hierarchy: Hierarchy | None) -> Plan:
+def make(
+    request: ProvisionRequest,
+    bubblewrap: Bubblewrap,
+    hierarchy: Hierarchy | None,
+    read_only: Mapping[str, str] | None = None,
+) -> Plan:
     """Check a request against what this host can do.
 
     Raises:
@@ -143,7 +152,13 @@ def make(request: ProvisionRequest, bubblewrap: Bubblewrap, hierarchy: Hierarchy
     egress = _egress.of(request.network)
     caps = plan(request.name, request.resources, hierarchy)
     if request.template is None:
-        return Plan(request, bubblewrap, caps, egress, "/", _python.on_host())
+        readable = _readable.check(read_only)
+        return Plan(request, bubblewrap, caps, egress, "/", _python.on_host(), readable)
+    if read_only:
+        raise ConfigurationError(
+            "LocalConfig.read_only and a template exclude each other.",
+            hint="Put what is to be read into the template.",
+        )
     root = _tree(request.template)
     return Plan(request, bubblewrap, caps, egress, root, _python.in_tree(root))
 

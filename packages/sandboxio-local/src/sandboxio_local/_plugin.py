@@ -30,8 +30,8 @@ def sandboxio_backend() -> BackendPlugin:
     )
 
 
-def _make(_config: BackendConfig) -> Backend:
+def _make(config: BackendConfig) -> Backend:
     # Imported here, because a plugin that is merely listed shall load no engine.
     from sandboxio_local._backend import LocalBackend
 
-    return LocalBackend()
+    return LocalBackend(read_only=config.read_only if isinstance(config, LocalConfig) else None)

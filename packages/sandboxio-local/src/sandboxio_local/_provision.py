@@ -114,6 +114,7 @@ async def _made(
             network=request.network,
             egress=plan.egress,
             lifetime=request.timeout,
+            readable=plan.readable,
         )
     except OSError as error:
         raise CreationError(f"The sandbox ended while it was verified: {error}") from error

@@ -28,7 +28,7 @@ IDLE_BOUND = 3600.0
 """Seconds of one wait while nothing happens; the next follows at once."""
 
 ERRORS_KEPT = 4096
-"""Bytes of bubblewrap's and the guest's stderr that are kept, the newest."""
+"""Bytes of what bubblewrap, the guest and the helper write to stderr that are kept, the newest."""
 
 
 class Warden:
@@ -44,6 +44,7 @@ class Warden:
         self.started: list[spawn.Bubblewrap] = []
         self.helper = 0
         self.reaped: set[int] = set()
+        self.streams: list[int] = []
         self.errors = b""
 
     def run(self) -> None:
@@ -70,7 +71,7 @@ class Warden:
 
     def make_sandbox(self) -> None:
         """Start everything and tell the creator."""
-        bubblewrap = spawn.start(self.options, self.waiting, self.started)
+        bubblewrap = spawn.start(self.options, self.waiting, self.started, self.stream())
         self.note("init", bubblewrap.init)
         if self.options.helper:
             self.start_helper(bubblewrap.init)
@@ -81,12 +82,8 @@ class Warden:
         """Return when the sandbox's first process has ended."""
         bubblewrap = self.started[0]
         while True:
-            fds = [bubblewrap.init_fd]
-            if bubblewrap.errors >= 0:
-                fds.append(bubblewrap.errors)
-            ready = self.waiting.until(*fds, bound=IDLE_BOUND)
-            if bubblewrap.errors in ready:
-                self.read_errors()
+            ready = self.waiting.until(bubblewrap.init_fd, *self.streams, bound=IDLE_BOUND)
+            self.read_errors()
             if bubblewrap.init_fd in ready:
                 return
             self.reap()
@@ -99,7 +96,10 @@ class Warden:
         """Start what connects the sandbox's network namespace, and wait until it is ready."""
         from sandboxio_local._warden import network
 
-        self.helper = network.start(self.options.helper, init)
+        errors = self.stream()
+        root = self.options.uid >= 0
+        self.helper = network.start(self.options.helper, init, errors, enter=root)
+        os.close(errors)
         self.note("helper", self.helper)
         network.wait(self.waiting, init, bound=HELPER_BOUND)
 
@@ -119,16 +119,22 @@ class Warden:
 
     def read_errors(self) -> None:
         """Take what was written to stderr, so that its writer never blocks."""
-        for bubblewrap in self.started:
-            while bubblewrap.errors >= 0:
-                try:
-                    data = os.read(bubblewrap.errors, 4096)
-                except BlockingIOError:
-                    break
-                self.errors = (self.errors + data)[-ERRORS_KEPT:]
-                if not data:
-                    os.close(bubblewrap.errors)
-                    bubblewrap.errors = -1
+        for stream in list(self.streams):
+            try:
+                data = os.read(stream, ERRORS_KEPT)
+            except BlockingIOError:
+                continue
+            self.errors = (self.errors + data)[-ERRORS_KEPT:]
+            if not data:
+                os.close(stream)
+                self.streams.remove(stream)
+
+    def stream(self) -> int:
+        """Return a descriptor to be somebody's stderr, to be closed here once it is."""
+        read, write = os.pipe()
+        os.set_blocking(read, False)
+        self.streams.append(read)
+        return write
 
     def reap(self) -> bool:
         """Collect the children that have ended; whether there are others."""

@@ -8,7 +8,7 @@ import os
 import time
 from fcntl import ioctl
 
-from sandboxio_local._warden.waiting import Failed, Waiting
+from sandboxio_local._warden.waiting import Failed, Waiting, restore_signals
 
 __all__ = ["start", "wait"]
 
@@ -16,17 +16,18 @@ POLL_PAUSE = 0.002
 """Seconds between two looks at the routes of the sandbox; a helper needs some ten milliseconds."""
 
 _NS_GET_USERNS = 0xB701
-_PR_SET_PDEATHSIG = 1
-_SIGKILL = 9
+_NS_GET_PARENT = 0xB702
 
 
-def start(command: list[str], init: int) -> int:
+def start(command: list[str], init: int, errors: int, *, enter: bool) -> int:
     """Start a helper and return its pid.
 
     Args:
         command: Its arguments; ``{net}`` and ``{user}`` stand for paths of the sandbox's network
             namespace and of the user namespace that owns it.
         init: The sandbox's first process.
+        errors: What it gets as stderr.
+        enter: Whether it is to run as the sandbox's user, because the caller is root.
     """
     net = os.open(f"/proc/{init}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     # Not the one that the sandbox runs in: bubblewrap nests a second one, without rights here.
@@ -34,16 +35,21 @@ def start(command: list[str], init: int) -> int:
     pid = os.fork()
     if pid == 0:
         try:
-            import ctypes
+            from sandboxio_local._warden import namespace
 
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
+            namespace.die_with_parent()
+            if enter:
+                namespace.join(ioctl(user, _NS_GET_PARENT))
             nothing = os.open(os.devnull, os.O_RDWR)
-            for target in (0, 1, 2):
-                os.dup2(nothing, target)
+            for source, target in ((nothing, 0), (nothing, 1), (errors, 2)):
+                os.dup2(source, target)
             for fd in (net, user):
                 os.set_inheritable(fd, True)
             paths = {"net": f"/proc/self/fd/{net}", "user": f"/proc/self/fd/{user}"}
+            restore_signals()
             os.execve(command[0], [word.format(**paths) for word in command], {})
+        except OSError as error:
+            os.write(errors, f"{error.filename or 'helper'}: {error.strerror}\n".encode())
         finally:
             os._exit(70)
     os.close(net)

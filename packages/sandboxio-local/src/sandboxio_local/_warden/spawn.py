@@ -9,7 +9,7 @@ import resource
 
 from sandboxio_local._warden import groups
 from sandboxio_local._warden.options import Options
-from sandboxio_local._warden.waiting import Failed, Waiting
+from sandboxio_local._warden.waiting import Failed, Waiting, restore_signals
 
 __all__ = ["Bubblewrap", "start"]
 
@@ -26,12 +26,10 @@ class Bubblewrap:
         pid: Of bubblewrap itself, a child of this process.
         init: Pid of the sandbox's first process, as seen from here.
         init_fd: Its pidfd, which can be waited for and cannot come to mean another process.
-        errors: What bubblewrap and the guest write to stderr can be read here.
     """
 
-    def __init__(self, pid: int, errors: int) -> None:
+    def __init__(self, pid: int) -> None:
         self.pid = pid
-        self.errors = errors
         self.init = 0
         self.init_fd = -1
         self.info = -1
@@ -44,17 +42,17 @@ class Bubblewrap:
         self.block = -1
 
 
-def start(options: Options, waiting: Waiting, started: list[Bubblewrap]) -> Bubblewrap:
+def start(options: Options, waiting: Waiting, started: list[Bubblewrap], errors: int) -> Bubblewrap:
     """Start bubblewrap and return when its namespaces exist and its limits are set.
 
     Args:
         options: What to start.
         waiting: How to wait.
         started: Gets the process as soon as there is one, so that a failure can end it.
+        errors: What it gets as stderr; closed here.
     """
     info, info_write = os.pipe()
     block_read, block = os.pipe()
-    errors, errors_write = os.pipe()
     told, tell = os.pipe()
     go_read, go = os.pipe()
     inherited = [options.arguments, *options.keep, info_write, block_read]
@@ -68,13 +66,12 @@ def start(options: Options, waiting: Waiting, started: list[Bubblewrap]) -> Bubb
     ]
     pid = os.fork()
     if pid == 0:
-        _become_bubblewrap(options, argv, inherited, errors_write, tell, go_read)
-    bubblewrap = Bubblewrap(pid, errors)
+        _become_bubblewrap(options, argv, inherited, errors, tell, go_read)
+    bubblewrap = Bubblewrap(pid)
     bubblewrap.info, bubblewrap.block = info, block
     started.append(bubblewrap)
-    os.set_blocking(errors, False)
     # Copies of the guest's descriptors here would keep its connections from ever ending.
-    for fd in (*inherited, errors_write, tell, go_read):
+    for fd in (*inherited, errors, tell, go_read):
         os.close(fd)
     if options.uid >= 0:
         from sandboxio_local._warden.namespace import give_id
@@ -104,6 +101,7 @@ def _become_bubblewrap(
             os.dup2(source, target)
         for fd in inherited:
             os.set_inheritable(fd, True)
+        restore_signals()
         os.execve(options.bwrap, argv, {})
     except OSError as error:
         os.write(errors, f"{error.filename or 'start'}: {error.strerror}\n".encode())

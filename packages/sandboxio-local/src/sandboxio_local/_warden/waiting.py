@@ -6,7 +6,7 @@ import os
 import time
 from select import POLLIN, poll
 
-__all__ = ["Ended", "Failed", "Waiting", "signals"]
+__all__ = ["Ended", "Failed", "Waiting", "restore_signals", "signals"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +14,15 @@ if TYPE_CHECKING:
 else:
     # What is below it, without the enumerations that take it three milliseconds.
     import _signal as signals
+
+
+_IGNORED = (signals.SIGINT, signals.SIGHUP, signals.SIGPIPE, signals.SIGXFSZ)
+
+
+def restore_signals() -> None:
+    """Undo what a program that is executed from here would inherit; called in the child."""
+    for number in _IGNORED:
+        signals.signal(number, signals.SIG_DFL)
 
 
 class Ended(Exception):
@@ -53,10 +62,12 @@ class Waiting:
         self.wake, wake_write = os.pipe()
         for fd in (self.wake, wake_write):
             os.set_blocking(fd, False)
+        # Whatever thread of the creator's started this, with whatever it had blocked.
+        signals.pthread_sigmask(signals.SIG_SETMASK, ())
         signals.set_wakeup_fd(wake_write)
         signals.signal(signals.SIGCHLD, self.on_signal)
         signals.signal(signals.SIGTERM, self.on_signal)
-        for number in (signals.SIGINT, signals.SIGHUP, signals.SIGPIPE):
+        for number in _IGNORED:
             signals.signal(number, signals.SIG_IGN)
         # A fork of the creator may hold the control socket open; the creator itself is what counts.
         self.owner = os.pidfd_open(owner)

@@ -217,7 +217,10 @@ class Connection:
                 break
             payload = bytes(self.buffer[at + HEADER.size : end])
             at = end
-            self.guest.on_frame(self, kind, ident, payload)
+            try:
+                self.guest.on_frame(self, kind, ident, payload)
+            except (ValueError, LookupError, TypeError, AttributeError):
+                self.close()  # no host of ours sends that
         del self.buffer[:at]
 
     def close(self) -> None:
@@ -327,9 +330,9 @@ class Command:
         env.update(request[b"env"])
         cwd = os.path.join(guest.workdir, request[b"cwd"] or b".")
         if not os.path.isdir(cwd):
-            raise NotADirectoryError(
-                errno.ENOENT if not os.path.lexists(cwd) else errno.ENOTDIR, "cwd"
-            )
+            raise OSError(errno.ENOTDIR if os.path.lexists(cwd) else errno.ENOENT, "")
+        if not os.access(cwd, os.X_OK):
+            raise OSError(errno.EACCES, "")
         self.spawn(request[b"argv"], env, cwd, bool(request[b"stdin"]))
         timeout = int(request[b"timeout"]) / 1000
         guest.at(self, time.monotonic() + timeout + DEADLINE_GRACE, self.on_deadline)
@@ -644,7 +647,7 @@ def spawn(guest: Guest, argv: List[bytes], env: Dict[bytes, bytes]) -> int:
         except OSError as error:
             if error.errno in (errno.EAGAIN, errno.ENOMEM):
                 raise
-            if error.errno == errno.ENOENT and os.path.lexists(place):
+            if error.errno == errno.ENOENT and os.path.exists(place):
                 error = OSError(errno.ENOEXEC, "bad interpreter")
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):
                 found = found or error
@@ -721,6 +724,12 @@ def descendants(roots: Set[int]) -> Dict[int, int]:
 # --------------------------------------------------------------------------- files
 
 
+def must_be_regular(info: os.stat_result) -> None:
+    kind = info.st_mode & 0o170000
+    if kind != 0o100000:
+        raise OSError(errno.EISDIR if kind == 0o040000 else errno.ENOTSUP, "")
+
+
 class Reader:
     """A file on its way to the host."""
 
@@ -730,13 +739,17 @@ class Reader:
         self.ident = ident
         self.credit = int(request[b"window"])
         self.waiting = False
-        self.fd = os.open(guest.path(request[b"path"]), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        path = guest.path(request[b"path"])
+        # Before it is opened: to open a pipe or a device does something to it.
+        must_be_regular(os.stat(path))
+        self.fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         info = os.fstat(self.fd)
-        if info.st_mode & 0o170000 != 0o100000:
+        try:
+            must_be_regular(info)
+        except OSError:
             os.close(self.fd)
-            raise OSError(
-                errno.EISDIR if info.st_mode & 0o170000 == 0o040000 else errno.ENOTSUP, ""
-            )
+            raise
+        self.unsized = info.st_size == 0
         # A file that grows while it is read is read to its present end. Those of /proc have no size.
         self.left = info.st_size or UNSIZED
         connection.send(
@@ -769,7 +782,9 @@ class Reader:
         self.left -= len(data)
         if data:
             self.connection.send(DATA, self.ident, data)
-        if not data or self.left == 0:
+        if self.unsized and self.left == 0:
+            self.end(OSError(errno.EFBIG, ""))
+        elif not data or self.left == 0:
             self.end(None)
         else:
             self.guest.soon(self.step)
@@ -800,28 +815,32 @@ class Writer:
         self.connection = connection
         self.ident = ident
         self.fd = -1
+        path = guest.path(request[b"path"])
+        folder, name = os.path.split(path)
+        os.stat(folder)
+        if name in (b"", b".", b".."):
+            raise OSError(errno.EISDIR, "")
         # Through links, so that a link stays one; the new content appears where it points.
-        target = os.path.realpath(guest.path(request[b"path"]))
+        target = os.path.realpath(path)
         self.target = target
+        self.owner: Optional[Tuple[int, int]] = None
         mode = int(request[b"mode"])
         self.mode = mode if mode >= 0 else 0o666 & ~guest.umask
         self.mtime = int(request[b"mtime"])
         try:
             info = os.stat(target)
         except FileNotFoundError:
-            if request[b"path"].endswith(b"/"):
-                raise OSError(errno.EISDIR, "") from None
+            pass
         else:
-            if info.st_mode & 0o170000 == 0o040000:
-                raise OSError(errno.EISDIR, "")
-            if info.st_mode & 0o170000 != 0o100000:
-                raise OSError(errno.ENOTSUP, "")
+            must_be_regular(info)
             if not os.access(target, os.W_OK):
                 raise OSError(errno.EACCES, "")
             if mode < 0:
                 self.mode = info.st_mode & 0o7777
-        folder = os.path.dirname(target)
-        self.temporary = os.path.join(folder, b".sandboxio-%d-%d" % (id(connection), ident))
+            if (info.st_uid, info.st_gid) != (os.geteuid(), os.getegid()):
+                self.owner = info.st_uid, info.st_gid
+        name = b".sandboxio-%d-%d" % (id(connection), ident)
+        self.temporary = os.path.join(os.path.dirname(target), name)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         self.fd = os.open(self.temporary, flags, 0o600)
         guest.private.add(self.fd)
@@ -840,6 +859,8 @@ class Writer:
 
     def on_end(self) -> None:
         try:
+            if self.owner is not None:
+                self.keep_owner(*self.owner)
             os.fchmod(self.fd, self.mode)
             if self.mtime >= 0:
                 os.utime(self.fd, ns=(self.mtime * 1000000, self.mtime * 1000000))
@@ -848,6 +869,12 @@ class Writer:
             self.end(error)
             return
         self.end(None)
+
+    def keep_owner(self, uid: int, gid: int) -> None:
+        try:
+            os.fchown(self.fd, uid, gid)
+        except PermissionError:
+            pass  # who may replace a file may not always give one away
 
     def end(self, error: Optional[OSError]) -> None:
         if self.fd < 0:
@@ -925,11 +952,15 @@ def list_directory(connection: Connection, ident: int, path: bytes) -> Iterator[
     connection.send(ENTRIES, ident, {"e": entries})
 
 
-def remove_tree(path: bytes, protected: Set[bytes]) -> Iterator[None]:
-    """Remove a path and all below it, without following links and without recursion."""
+def remove_tree(path: bytes, protected: bytes) -> Iterator[None]:
+    """Remove a path and all below it, without following links and without recursion.
+
+    Not what `protected` is in.
+    """
     path = path.rstrip(b"/")  # or a link to a directory would be taken for the directory
     parent, name = os.path.split(path)
-    if name in (b"", b".", b"..") or os.path.join(os.path.realpath(parent), name) in protected:
+    whole = os.path.join(os.path.realpath(parent), name)
+    if name in (b"", b".", b"..") or protected == whole or protected.startswith(whole + b"/"):
         raise OSError(errno.EBUSY, "")
     if not os.path.isdir(path) or os.path.islink(path):
         os.unlink(path)
@@ -959,14 +990,16 @@ def make_directory(path: bytes, parents: bool) -> None:
         os.mkdir(path)
         return
     missing: List[bytes] = []
+    path = path.rstrip(b"/") or b"/"
     while not os.path.isdir(path):
         missing.append(path)
-        shorter = os.path.dirname(path)
-        if shorter == path:
-            break
-        path = shorter
+        path = os.path.dirname(path).rstrip(b"/") or b"/"
     for folder in reversed(missing):
-        os.mkdir(folder)
+        try:
+            os.mkdir(folder)
+        except FileExistsError:
+            if not os.path.isdir(folder):
+                raise
 
 
 # --------------------------------------------------------------------------- the loop
@@ -1186,7 +1219,8 @@ class Guest:
         if error is None:
             connection.send(DONE, ident)
         else:
-            connection.send(FAIL, ident, {"errno": error.errno or 0, "what": str(error.args[1:2])})
+            what = os.strerror(error.errno or 0)
+            connection.send(FAIL, ident, {"errno": error.errno or 0, "what": what})
 
     def on_frame(self, connection: Connection, kind: int, ident: int, payload: bytes) -> None:
         operation = connection.operations.get(ident)
@@ -1230,7 +1264,7 @@ class Guest:
             connection.operations[ident] = Walk(self, connection, ident, steps)
         elif kind == REMOVE:
             os.lstat(path)
-            steps = remove_tree(path, {os.path.realpath(self.workdir)})
+            steps = remove_tree(path, os.path.realpath(self.workdir))
             connection.operations[ident] = Walk(self, connection, ident, steps)
         elif kind == MKDIR:
             make_directory(path, bool(request[b"parents"]))
@@ -1245,12 +1279,16 @@ class Guest:
         connection.ready = True
         self.env.update(request[b"env"])
         self.secret_names = request[b"secrets"]
+        try:
+            os.chdir(request[b"workdir"])
+        except OSError as error:
+            self.answer(connection, 0, error)
+            return
         self.workdir = request[b"workdir"]
         self.lease = bool(request[b"lease"])
         lifetime = int(request[b"lifetime"]) / 1000
         self.ends_at = time.monotonic() + lifetime
         self.at(self, self.ends_at, self.on_lifetime)
-        os.chdir(self.workdir)
         connection.send(READY, 0)
 
     def on_lifetime(self) -> None:

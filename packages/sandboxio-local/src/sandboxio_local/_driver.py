@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
@@ -13,18 +13,20 @@ from sandboxio.models import IsolationTier
 from sandboxio.spi import GuestChannel, SocketTransport
 from sandboxio_local import _bwrap, _cgroup, _end, _health, _plan, _record
 from sandboxio_local._caps import defaults
-from sandboxio_local._garbage import collect_all
+from sandboxio_local._garbage import collect_abandoned
 from sandboxio_local._provision import provision
 from sandboxio_local._sandbox import CAPABILITIES, LocalSandbox
 from sandboxio_local._state import CONTROL, StateDirectory
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from sandboxio.models import Capability, Health, ManagedSandbox, Resources
     from sandboxio.spi import ProvisionRequest
 
 __all__ = ["LocalDriver"]
+
+T = TypeVar("T")
 
 
 class LocalDriver:
@@ -55,7 +57,7 @@ class LocalDriver:
         """Make a sandbox with all policy in force, or raise and leave nothing."""
         _plan.check_machine()
         if self._bubblewrap is None:
-            self._bubblewrap = await anyio.to_thread.run_sync(_bwrap.find)
+            self._bubblewrap = await _in_thread(_bwrap.find)
         plan = _plan.make(request, self._bubblewrap, _cgroup.find(), self._read_only)
         return await provision(plan)
 
@@ -88,7 +90,13 @@ class LocalDriver:
 
     async def list_managed(self, labels: Mapping[str, str]) -> list[ManagedSandbox]:
         """List this user's sandboxes, and remove what is left of those without a warden."""
-        return await anyio.to_thread.run_sync(_list, labels)
+        await collect_abandoned()
+        found: list[ManagedSandbox] = []
+        for state in StateDirectory.all():
+            record = state.read(_record.MADE)
+            if record is not None and labels.items() <= _record.labels_of(record).items():
+                found.append(_record.managed(state, record))
+        return found
 
     async def destroy(self, sandbox_id: str) -> bool:
         """End a sandbox of this user; ``False`` if there is none with that id."""
@@ -100,14 +108,9 @@ class LocalDriver:
 
     async def health(self) -> Health:
         """Say whether a sandbox could be made now."""
-        return await anyio.to_thread.run_sync(_health.examine)
+        return await _in_thread(_health.examine)
 
 
-def _list(labels: Mapping[str, str]) -> list[ManagedSandbox]:
-    collect_all()
-    found: list[ManagedSandbox] = []
-    for state in StateDirectory.all():
-        record = state.read(_record.MADE)
-        if record is not None and labels.items() <= _record.labels_of(record).items():
-            found.append(_record.managed(state, record))
-    return found
+async def _in_thread(work: Callable[[], T]) -> T:
+    # A limiter of its own, because the shared one may be in use by what waits for this.
+    return await anyio.to_thread.run_sync(work, limiter=anyio.CapacityLimiter(1))

@@ -9,7 +9,7 @@ from typing import Final
 import anyio
 
 from sandboxio.errors import ConnectError
-from sandboxio_local._garbage import collect
+from sandboxio_local._garbage import collect_soon
 from sandboxio_local._processes import open_process, send
 from sandboxio_local._state import StateDirectory
 
@@ -33,14 +33,15 @@ async def end(state: StateDirectory) -> None:
     """
     with anyio.move_on_after(START_BOUND):
         while "warden" not in state.processes():
-            if await anyio.to_thread.run_sync(collect, state) or not state.path.exists():
+            await collect_soon(state)
+            if not state.path.exists():
                 return
             await anyio.sleep(PAUSE)
     warden = state.processes().get("warden")
     if warden is not None and not await _ask(*warden):
         for process in state.processes().values():
             send(*process, signal.SIGKILL)
-    await anyio.to_thread.run_sync(collect, state)
+    await collect_soon(state)
     if state.path.exists():
         raise ConnectError(
             f"The sandbox {state.id} could not be ended: a process of it does not die.",

@@ -7,12 +7,14 @@ import signal
 import time
 from typing import Final
 
+import anyio
+
 from sandboxio_local._processes import alive, send
 from sandboxio_local._record import MADE, groups_of
 from sandboxio_local._state import StateDirectory
 from sandboxio_local._warden import groups
 
-__all__ = ["collect", "collect_all"]
+__all__ = ["collect", "collect_abandoned", "collect_soon"]
 
 GONE_BOUND: Final = 2.0
 """Seconds for killed processes to be gone."""
@@ -44,7 +46,17 @@ def collect(state: StateDirectory) -> bool:
     return True
 
 
-def collect_all() -> None:
-    """Remove everything that no warden looks after. Blocks; use a thread."""
-    for state in StateDirectory.all():
-        collect(state)
+async def collect_soon(state: StateDirectory) -> None:
+    """Remove a sandbox that no warden looks after, off the event loop."""
+    if state.path.exists():
+        # A limiter of its own: those who use up the shared one may be waiting for this very end.
+        await anyio.to_thread.run_sync(collect, state, limiter=anyio.CapacityLimiter(1))
+
+
+async def collect_abandoned() -> None:
+    """Remove every sandbox of this user that no warden looks after."""
+    for state in list(StateDirectory.all()):
+        lock = state.take_if_abandoned()
+        if lock is not None:
+            os.close(lock)
+            await collect_soon(state)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from sandboxio.errors import ConnectError
-from sandboxio_local._garbage import collect
+from sandboxio_local._garbage import collect_soon
 from sandboxio_local._processes import send
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Warden:
             self._control.shutdown(socket.SHUT_WR)
         if not await self._gone(END_BOUND):
             await self._kill()
-        await anyio.to_thread.run_sync(collect, self._state)
+        await collect_soon(self._state)
         if self._state.path.exists():
             raise ConnectError(
                 f"The sandbox {self._state.id} could not be ended: a process of it does not die.",

@@ -12,6 +12,7 @@ import anyio
 from sandboxio.errors import CreationError, SandboxGone
 from sandboxio.spi import GuestChannel, GuestInit, SocketTransport, run_to_the_end
 from sandboxio_local import _applied, _errors, _record
+from sandboxio_local._garbage import collect_abandoned
 from sandboxio_local._identity import id_for
 from sandboxio_local._launch import END_BOUND, KILL_BOUND, Descriptors, Warden
 from sandboxio_local._layout import WORKDIR
@@ -38,12 +39,16 @@ async def provision(plan: Plan) -> LocalSandbox:
     Raises:
         CreationError: It could not be made as it was asked for. Nothing of it is left.
     """
+    await collect_abandoned()
     state, lock = StateDirectory.create(plan.request.name)
     warden: Warden | None = None
     ours: socket.socket | None = None
     try:
-        state.write(_record.MADE, _record.made(plan.caps, dict(plan.request.metadata)))
-        warden, ours = _start(plan, state, lock)
+        try:
+            state.write(_record.MADE, _record.made(plan.caps, dict(plan.request.metadata)))
+            warden, ours = _start(plan, state, lock)
+        finally:
+            os.close(lock)  # the warden has it now
         with anyio.move_on_after(START_BOUND):
             return await _made(plan, state, warden, ours)
         raise CreationError(f"The sandbox was not ready within {START_BOUND:g} s.")
@@ -61,7 +66,6 @@ def _start(plan: Plan, state: StateDirectory, lock: int) -> tuple[Warden, socket
     """Start the warden; returns it and our end of the guest's channel."""
     with ExitStack() as stack:
         descriptors = Descriptors(stack)
-        descriptors.own(lock)
         listener = stack.enter_context(listen(state.path / CONTROL))
         uid, claim = stack.enter_context(id_for(plan.request.name))
         control, wardens = descriptors.pair(socket.SOCK_SEQPACKET)

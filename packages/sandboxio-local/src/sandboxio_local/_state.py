@@ -39,7 +39,7 @@ def base() -> Path:
     the system does not say.
     """
     uid = os.geteuid()
-    if uid == 0:
+    if uid == 0 and os.access("/run", os.W_OK):
         return Path("/run/sandboxio")
     standard = Path(f"/run/user/{uid}")
     if standard.is_dir() and standard.stat().st_uid == uid:

@@ -59,8 +59,8 @@ class Warden:
             verdict = f"ended {ended.reason}"
         except Failed as failed:
             verdict = f"failed {failed.what} {failed.detail}"
-        except OSError as error:
-            verdict = f"failed start {error.filename or ''} {error.strerror}"
+        except Exception as error:  # noqa: BLE001 - whatever it is, the sandbox ends and its creator is told
+            verdict = f"failed start {type(error).__name__}: {error}"
         finally:
             clean = self.end()
             self.read_errors()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         SocketTransport,
         Transport,
     )
+    from ..guest.files import file_error
     from ._clock import Clock, SuppliesClock
     from ._driver import (
         BackendDriver,
@@ -46,6 +47,7 @@ _LAZY = {
     "GuestSandbox": "..guest",
     "SocketTransport": "..guest",
     "Transport": "..guest",
+    "file_error": "..guest.files",
     "Clock": "._clock",
     "SuppliesClock": "._clock",
     "BackendDriver": "._driver",
@@ -87,6 +89,7 @@ __all__ = [
     "SuppliesClock",
     "SupportsCode",
     "Transport",
+    "file_error",
     "hookimpl",
     "run_to_the_end",
 ]

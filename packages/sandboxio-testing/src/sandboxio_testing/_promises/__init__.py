@@ -1,0 +1,1 @@
+"""The promises themselves, as data, by what they are about."""

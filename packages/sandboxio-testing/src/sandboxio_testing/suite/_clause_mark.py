@@ -1,0 +1,45 @@
+"""The two marks of a standard test: the clause that it proves, and what it needs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import anyio
+import pytest
+
+from sandboxio.models import Capability
+
+from ..clauses import CLAUSES
+from ._base import ContractBase
+
+__all__ = ["clause", "needs"]
+
+P = ParamSpec("P")
+Self = TypeVar("Self", bound=ContractBase)
+Test = Callable[Concatenate[Self, P], Coroutine[Any, Any, None]]
+
+
+def clause(ident: str) -> Callable[[Test[Self, P]], Test[Self, P]]:
+    """Mark a test as a proof of a clause, and bound it: a backend that hangs fails it."""
+    assert ident in CLAUSES, f"there is no clause {ident}"
+
+    def decorate(test: Test[Self, P]) -> Test[Self, P]:
+        @functools.wraps(test)
+        async def bounded(self: Self, *args: P.args, **kwargs: P.kwargs) -> None:
+            __tracebackhide__ = True
+            with anyio.move_on_after(self.test_bound) as scope:
+                await test(self, *args, **kwargs)
+            if scope.cancelled_caught:
+                pytest.fail(f"it did not finish within {self.test_bound:g} s")
+
+        marked: Test[Self, P] = pytest.mark.clause(ident)(bounded)  # type: ignore[assignment]
+        return marked
+
+    return decorate
+
+
+def needs(capability: Capability) -> Callable[[Any], Any]:
+    """Mark a test as one for backends that declare a capability; `ContractBase` reads it."""
+    return pytest.mark.needs(capability)

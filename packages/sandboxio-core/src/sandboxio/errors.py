@@ -44,6 +44,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from .models import Capability, ExecResult
+    from .routing import RouteDecision
 
 __all__ = [
     "AuditSinkError",
@@ -169,11 +170,26 @@ class BackendNotInstalled(ConfigurationError):
 
 
 class NoRoute(ConfigurationError):
-    """No configured backend satisfies the request; the message lists each with its reason."""
+    """No configured backend satisfies the request; the message lists each with its reason.
+
+    Attributes:
+        decision: Every candidate with its reason, as a value.
+    """
 
     code = "SBX_E1003"
     default_hint = "Relax the request, or enable a backend that satisfies it."
     default_retryable = None
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        decision: RouteDecision | None = None,
+        hint: str | None = None,
+        retryable: bool | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint, retryable=retryable)
+        self.decision = decision
 
 
 class CapabilityNotSupported(SandboxError):

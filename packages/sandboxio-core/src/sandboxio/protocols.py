@@ -30,6 +30,10 @@ __all__ = ["AsyncFileSystem", "AsyncSandbox", "Backend", "Process", "ReapableBac
 DEFAULT_TIMEOUT = 300.0
 """Seconds that a sandbox lives, and that a call may take, when nothing else is said."""
 
+DEFAULT_NETWORK = NetworkPolicy()
+"""Everything is denied when nothing else is said. It is one object, so that a routing file's own
+policy may take its place, and never that of a caller who said deny."""
+
 
 class AsyncFileSystem(Protocol):
     """Files of one sandbox. Every path is a path in the sandbox, except where named ``local``.

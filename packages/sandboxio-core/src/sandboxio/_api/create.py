@@ -4,31 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from functools import lru_cache
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from .._wiring.registry import Registry
+from .._wiring.registry import Registry, default_registry
 from ..errors import ConfigurationError, ConnectError
 from ..models import BackendConfig, IsolationTier, NetworkPolicy, Resources
-from ..protocols import DEFAULT_TIMEOUT, AsyncSandbox, Backend
-from .auto import choose
+from ..protocols import DEFAULT_NETWORK, DEFAULT_TIMEOUT, AsyncSandbox, Backend
 from .dsn import config_from_dsn, parse_dsn
+from .routed import create_routed, route_of
+
+if TYPE_CHECKING:
+    from ..routing import Route
 
 __all__ = ["connect", "create", "default_registry", "register"]
 
 
-@lru_cache(maxsize=1)
-def default_registry() -> Registry:
-    """Return the registry that the functions of this module share; made at first use."""
-    return Registry()
-
-
 async def create(
-    target: str | BackendConfig | None = None,
+    target: str | BackendConfig | Route | None = None,
     *,
     template: str | None = None,
     resources: Resources = Resources(),
-    network: NetworkPolicy = NetworkPolicy(),
+    network: NetworkPolicy = DEFAULT_NETWORK,
     env: Mapping[str, str] | None = None,
     secrets: Mapping[str, str] | None = None,
     timeout: float = DEFAULT_TIMEOUT,
@@ -39,7 +35,8 @@ async def create(
 
     Args:
         target: A DSN such as ``"local://"``, a typed configuration such as ``LocalConfig(...)``,
-            or ``None`` for Docker. ``"auto://"`` takes Docker if its daemon answers, else local.
+            a route such as ``router.route_for(tool="run_python")``, or ``None`` for Docker.
+            ``"auto://"`` takes Docker if its daemon answers, else local.
         template: Image or template.
         resources: Caps; what is not named gets the backend's modest default.
         network: Egress policy; everything is denied by default.
@@ -52,6 +49,7 @@ async def create(
     Raises:
         ConfigurationError: An argument is wrong, or the tier is too low.
         BackendNotInstalled: The backend's wheel is missing; the hint installs it.
+        NoRoute: The target is a route, and no backend is left for it.
         CapabilityNotSupported: The backend cannot honour an argument.
         CreationError: No usable sandbox came of it.
         CreateTimeout: It took longer than ``timeout``.
@@ -63,7 +61,20 @@ async def create(
         ...         return (await sandbox.run_code("print(6 * 7)")).stdout
     """
     registry = default_registry()
-    config = await _resolve(target, registry)
+    route = route_of(target, registry)
+    if route is not None:
+        return await create_routed(
+            route,
+            template=template,
+            resources=resources,
+            network=network,
+            env=env,
+            secrets=secrets,
+            timeout=timeout,
+            metadata=metadata,
+            require_isolation=require_isolation,
+        )
+    config = _resolve(target, registry)
     return await registry.configured(config).create(
         template=_once("template", template, config.template),
         resources=_once("resources", resources, config.resources),
@@ -95,19 +106,17 @@ def _once(name: str, value: T, configured: T) -> T:
 _DEFAULTS = {field.name: field.default for field in fields(BackendConfig)}
 
 
-async def _resolve(target: object, registry: Registry) -> BackendConfig:
+def _resolve(target: object, registry: Registry) -> BackendConfig:
     if target is None:
         target = "docker://"
     if isinstance(target, BackendConfig):
         return target
     if not isinstance(target, str):
         raise ConfigurationError(
-            f"The target must be a DSN, a BackendConfig or None, not {type(target).__name__}."
+            "The target must be a DSN, a BackendConfig, a Route or None, not "
+            f"{type(target).__name__}."
         )
-    dsn = parse_dsn(target)
-    if dsn.backend == "auto" and not registry.is_registered("auto"):
-        dsn = await choose(dsn, registry)
-    return config_from_dsn(dsn, registry)
+    return config_from_dsn(parse_dsn(target), registry)
 
 
 async def connect(sandbox_id: str, *, backend: str | Backend = "docker") -> AsyncSandbox:

@@ -13,7 +13,7 @@ from ..errors import ConfigurationError
 from ..models import BackendConfig
 from ..spi import DsnParameter
 
-__all__ = ["Dsn", "config_from_dsn", "parse_dsn"]
+__all__ = ["Dsn", "config_from_dsn", "parse_dsn", "timeout_of"]
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,12 @@ class RegisteredConfig(BackendConfig):
 
 
 _TIMEOUT = DsnParameter(name="timeout", type=float, summary="Lifetime in seconds.")
+
+
+def timeout_of(dsn: Dsn) -> float | None:
+    """Return the one parameter that means the same to every backend, and refuse all others."""
+    value: float | None = _values(dsn, {"timeout": _TIMEOUT}).get("timeout")
+    return value
 
 
 def _values(dsn: Dsn, known: Mapping[str, DsnParameter]) -> dict[str, Any]:

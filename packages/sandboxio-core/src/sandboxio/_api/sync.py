@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ..models import BackendConfig, IsolationTier, NetworkPolicy, Resources
-from ..protocols import DEFAULT_TIMEOUT, Backend
+from ..protocols import DEFAULT_NETWORK, DEFAULT_TIMEOUT, Backend
 from .create import connect, create
 from .sync_sandbox import Sandbox, open_sandbox
+
+if TYPE_CHECKING:
+    from ..routing import Route
 
 __all__ = ["connect_sync", "create_sync"]
 
 
 def create_sync(
-    target: str | BackendConfig | None = None,
+    target: str | BackendConfig | Route | None = None,
     *,
     template: str | None = None,
     resources: Resources = Resources(),
-    network: NetworkPolicy = NetworkPolicy(),
+    network: NetworkPolicy = DEFAULT_NETWORK,
     env: Mapping[str, str] | None = None,
     secrets: Mapping[str, str] | None = None,
     timeout: float = DEFAULT_TIMEOUT,

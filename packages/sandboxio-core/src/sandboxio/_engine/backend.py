@@ -8,13 +8,14 @@ from collections.abc import Mapping
 
 from .._observe.record import Subject
 from .._observe.redaction import Redactor, credentials_in
-from .._observe.routing import current_route
+from .._observe.routing import REMAINS, current_route
 from ..audit import AuditConfig
 from ..errors import (
     ConnectError,
     CreateTimeout,
     CreationError,
     OrphanedSandboxWarning,
+    SandboxError,
     UnverifiedIsolationWarning,
 )
 from ..models import Capability, Health, IsolationTier, ManagedSandbox, NetworkPolicy, Resources
@@ -129,19 +130,21 @@ class DriverBackend:
             if live is not None:
                 await live.leave(failing=True)
             raise
-        return EngineSandbox(live)
+        routed = current_route()
+        return EngineSandbox(live, None if routed is None else routed.decision)
 
     def _subject(
         self, sandbox_id: str, redactor: Redactor, labels: Mapping[str, str] | None = None
     ) -> Subject:
         """Return what is known of a sandbox before it is there."""
+        routed = current_route()
         return Subject(
             sandbox_id,
             self.name,
             self.isolation,
             redactor,
             {} if labels is None else labels,
-            routing=current_route(),
+            routing=None if routed is None else routed.record,
             now=self._clock.current_time,
         )
 
@@ -208,23 +211,30 @@ class DriverBackend:
 
     async def _provision(self, request: ProvisionRequest, redactor: Redactor) -> SandboxDriver:
         what = "Creating a sandbox"
+        routed = current_route()
+        bound = request.timeout if routed is None else min(request.timeout, routed.ready_within)
         try:
             with (
-                self._clock.move_on_after(request.timeout) as scope,
+                self._clock.move_on_after(bound) as scope,
                 boundary(what, redactor, CreationError),
             ):
                 return await self._driver.provision(request)
-        except BaseException:
-            await self._destroy_remains(request)
+        except BaseException as error:
+            remains = await self._destroy_remains(request)
+            if isinstance(error, SandboxError):
+                error.add_note(remains)
             raise
         assert scope.cancelled_caught
-        await self._destroy_remains(request)
-        raise CreateTimeout(
-            f"The {self.name!r} backend had no sandbox ready within {request.timeout:g} s."
-        )
+        late = CreateTimeout(f"The {self.name!r} backend had no sandbox ready within {bound:g} s.")
+        late.add_note(await self._destroy_remains(request))
+        raise late
 
-    async def _destroy_remains(self, request: ProvisionRequest) -> None:
-        """Destroy what a failed or cancelled create may have left under the name chosen for it."""
+    async def _destroy_remains(self, request: ProvisionRequest) -> str:
+        """Destroy what a failed or cancelled create may have left under the name chosen for it.
+
+        Returns whether that is confirmed, in a sentence: a note for the error, and what a router
+        says of an attempt before it lets another backend try.
+        """
         grace = teardown_grace()
         outcome = await run_to_the_end(
             lambda: self._driver.destroy(request.name), grace=grace, clock=self._clock
@@ -236,6 +246,10 @@ class DriverBackend:
                 OrphanedSandboxWarning,
                 stacklevel=4,
             )
+        if outcome.finished and outcome.error is None:
+            return f"{REMAINS}nothing is left of {request.name}, which is confirmed."
+        why = f"no answer within {grace:g} s" if outcome.gave_up else type(outcome.error).__name__
+        return f"{REMAINS}it is not confirmed that nothing is left of {request.name}: {why}."
 
     def _warn_if_unverified(self) -> None:
         if self.isolation is IsolationTier.UNKNOWN and not self._warned:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from .._observe.record import Record
 from ..errors import CapabilityNotSupported, ConfigurationError, ExecutionTimeout
@@ -32,14 +32,18 @@ from .validation import (
     check_timeout,
 )
 
+if TYPE_CHECKING:
+    from ..routing import RouteDecision
+
 __all__ = ["EngineSandbox"]
 
 
 class EngineSandbox:
     """A live sandbox; what `create` and `connect` return."""
 
-    def __init__(self, live: LiveSandbox) -> None:
+    def __init__(self, live: LiveSandbox, route: RouteDecision | None = None) -> None:
         self._live = live
+        self._route = route
         self._files = EngineFiles(live)
 
     def __repr__(self) -> str:
@@ -56,6 +60,11 @@ class EngineSandbox:
     def backend(self) -> str:
         """Name of the backend."""
         return self._live.backend
+
+    @property
+    def route(self) -> RouteDecision | None:
+        """The decision of the router that created it, or ``None`` if none did."""
+        return self._route
 
     @property
     def capabilities(self) -> Capability:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import fields
+from functools import lru_cache
 from importlib import import_module, metadata
 from typing import cast
 
@@ -17,7 +18,7 @@ from ..spi import BackendPlugin
 from .hookspecs import PROJECT, Hooks
 from .known import INSTALL_HINTS
 
-__all__ = ["Registry"]
+__all__ = ["Registry", "default_registry"]
 
 GROUP = "sandboxio"
 
@@ -127,6 +128,12 @@ class Registry:
             if key not in self._backends:
                 self._backends[key] = plugin.factory(config)
             return self._backends[key]
+
+
+@lru_cache(maxsize=1)
+def default_registry() -> Registry:
+    """Return the registry that all of this process shares; made at first use."""
+    return Registry()
 
 
 def _check_name(name: object) -> None:

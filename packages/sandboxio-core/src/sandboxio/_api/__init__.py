@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .create import connect, create, register
+from .targets import connect, create, register
 
 __all__ = ["connect", "create", "register"]

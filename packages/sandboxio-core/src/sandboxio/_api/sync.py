@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..models import BackendConfig, IsolationTier, NetworkPolicy, Resources
 from ..protocols import DEFAULT_NETWORK, DEFAULT_TIMEOUT, Backend
-from .create import connect, create
+from .targets import connect, create
 from .sync_sandbox import Sandbox, open_sandbox
 
 if TYPE_CHECKING:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from dataclasses import fields
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from importlib import import_module, metadata
 from typing import cast
@@ -22,6 +23,9 @@ __all__ = ["Registry", "default_registry"]
 
 GROUP = "sandboxio"
 
+AUTO = "auto"
+"""The name that stands for whichever backend is there."""
+
 _COMMON = frozenset(field.name for field in fields(BackendConfig))
 
 
@@ -35,6 +39,7 @@ class Registry:
         self._registered: dict[str, Callable[[], Backend]] = {}
         self._plugins: dict[str, BackendPlugin] = {}
         self._backends: dict[object, Backend] = {}
+        self._redirect: _Redirect | None = None
         self._lock = threading.RLock()
 
     def register(self, name: str, target: str | Callable[[], Backend]) -> None:
@@ -47,7 +52,8 @@ class Registry:
 
     def installed(self) -> tuple[str, ...]:
         """Names of installed backends, from metadata alone; nothing is imported."""
-        return tuple(sorted({point.name for point in metadata.entry_points(group=GROUP)}))
+        found = {point.name for point in metadata.entry_points(group=GROUP)}
+        return tuple(sorted(found - self._hidden))
 
     def names(self) -> tuple[str, ...]:
         """Every name that resolves."""
@@ -55,7 +61,44 @@ class Registry:
 
     def is_registered(self, name: str) -> bool:
         """Whether the caller registered that name."""
-        return name in self._registered
+        if name in self._registered:
+            return True
+        redirect = self._redirect
+        return redirect is not None and name in redirect.names and name not in self.installed()
+
+    def opened(self) -> tuple[Backend, ...]:
+        """Every backend that was made, in order, and what names are redirected to."""
+        with self._lock:
+            redirect = self._redirect
+            return (*self._backends.values(), *(() if redirect is None else (redirect.backend,)))
+
+    @contextmanager
+    def redirected(
+        self, backend: Backend, *, missing: Iterable[str] = ()
+    ) -> Generator[None, None, None]:
+        """Let every name of a backend mean this one, in this block; for tests.
+
+        What is registered within the block wins all the same, and is forgotten at its end, when
+        all is as it was. The names in `missing` are those of backends that are not installed.
+        """
+        with self._lock:
+            before = self._registered, self._backends, self._redirect
+            names = {AUTO, *INSTALL_HINTS, *self.names()} - set(missing)
+            self._registered, self._backends = {}, {}
+            self._redirect = _Redirect(backend, frozenset(names), frozenset(missing))
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._registered, self._backends, self._redirect = before
+
+    @property
+    def _hidden(self) -> frozenset[str]:
+        return frozenset() if self._redirect is None else self._redirect.missing
+
+    def _redirected(self, name: str) -> Backend | None:
+        redirect = self._redirect
+        return redirect.backend if redirect is not None and name in redirect.names else None
 
     def plugin(self, name: str) -> BackendPlugin:
         """Load the plugin of an installed backend.
@@ -65,6 +108,8 @@ class Registry:
             BackendNotInstalled: It is known, and its wheel is missing.
         """
         with self._lock:
+            if name in self._hidden:
+                raise self._missing(name)
             if name not in self._plugins:
                 self._plugins[name] = self._load(name)
             return self._plugins[name]
@@ -110,13 +155,16 @@ class Registry:
                 if name not in self._backends:
                     self._backends[name] = self._registered[name]()
                 return self._backends[name]
+            redirected = self._redirected(name)
+            if redirected is not None:
+                return redirected
         return self.configured(self.plugin(name).config())
 
     def configured(self, config: BackendConfig) -> Backend:
         """Return the backend for a typed config; equal options share one backend and its client."""
         name = config.backend
         with self._lock:
-            if name in self._registered:
+            if name in self._registered or self._redirected(name) is not None:
                 return self.backend(name)
             plugin = self.plugin(name)
             options = tuple(
@@ -150,6 +198,15 @@ def _check_target(target: object) -> Callable[[], Backend]:
     if not callable(target):
         raise ConfigurationError("Register a 'package.module:Class' or a callable.")
     return cast("Callable[[], Backend]", target)
+
+
+@dataclass(frozen=True)
+class _Redirect:
+    """What every name means for the time being."""
+
+    backend: Backend
+    names: frozenset[str]
+    missing: frozenset[str]
 
 
 class _Imported:

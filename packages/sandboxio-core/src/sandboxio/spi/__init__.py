@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .._engine.backend import DriverBackend
     from .._wiring.hookspecs import hookimpl
+    from .._wiring.registry import default_registry
     from ..guest import (
         GUEST_PROGRAM,
         GuestChannel,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 _LAZY = {
     "DriverBackend": ".._engine.backend",
     "hookimpl": ".._wiring.hookspecs",
+    "default_registry": ".._wiring.registry",
     "GUEST_PROGRAM": "..guest",
     "GuestChannel": "..guest",
     "GuestInit": "..guest",
@@ -89,6 +91,7 @@ __all__ = [
     "SuppliesClock",
     "SupportsCode",
     "Transport",
+    "default_registry",
     "file_error",
     "hookimpl",
     "run_to_the_end",

@@ -1,0 +1,1 @@
+"""A model of very little Python: what it does not know, it refuses."""

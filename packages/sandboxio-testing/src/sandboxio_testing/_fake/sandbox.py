@@ -1,0 +1,472 @@
+"""A fake sandbox as the engine drives it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from datetime import datetime
+from typing import Any
+
+from anyio.lowlevel import checkpoint
+
+from sandboxio.errors import (
+    CapabilityNotSupported,
+    DiskFull,
+    OutOfMemory,
+    ProcessLimitExceeded,
+    SandboxGone,
+)
+from sandboxio.models import AppliedCap, AppliedPolicy, Capability, ExecResult, FileInfo, Resources
+from sandboxio.spi import (
+    CodeResult,
+    Command,
+    ExitCause,
+    FileMeta,
+    ProvisionRequest,
+    file_error,
+)
+
+from .calls import Call
+from .clock import LIFETIME, Timer
+from .command import FakeProcess
+from .handles import HostInput, HostOutput
+from .machine import WORKDIR, Machine
+from .process import Proc, Program, Steps
+from .scripts import Script, acted, check_result
+from .tree import DirNode, FileNode, LinkNode, Node, fail
+from .world import World
+
+__all__ = ["DEFAULTS", "FakeSandbox"]
+
+DEFAULTS = Resources(cpu=1.0, memory_mb=512, disk_mb=256, processes=128)
+"""Caps of a fake sandbox when the caller names none."""
+
+PIECE = 1 << 18
+"""Bytes of a file that are handed over at once."""
+
+
+class FakeSandbox:
+    """A `SandboxDriver`, and what ``sandbox.native`` of a fake is."""
+
+    def __init__(self, world: World, request: ProvisionRequest) -> None:
+        self._world = world
+        self._clock = world.clock
+        self._request = request
+        self._processes: list[FakeProcess] = []
+        self._contexts: dict[str, dict[str, Any]] = {}
+        self._ends_at = float("inf")
+        self._lifetime: Timer | None = None
+        self.id = f"fake-{next(world.ids):04}"
+        self.created_at: datetime = world.clock.date()
+        self.gone: str | None = None
+        caps = request.resources
+        self.machine = Machine(
+            world.clock,
+            world.internet,
+            request.network,
+            memory_mb=caps.memory_mb or DEFAULTS.memory_mb or 0,
+            disk_mb=caps.disk_mb or DEFAULTS.disk_mb or 0,
+            processes=caps.processes or DEFAULTS.processes or 0,
+        )
+
+    def __repr__(self) -> str:
+        return f"<FakeSandbox {self.id} {self.gone or 'running'}>"
+
+    # --- its life
+
+    def usable(self) -> None:
+        """It is ready: its lifetime begins."""
+        self._ends_at = self._clock.current_time() + self._request.timeout
+        self._lifetime = self._clock.at(
+            self._ends_at, lambda: self.end("its lifetime is over"), order=LIFETIME
+        )
+
+    def end(self, why: str) -> None:
+        """End it, and all that runs in it."""
+        with self._clock.lock:
+            if self.gone is not None:
+                return
+            self.gone = why
+            for process in self._processes:
+                process.lose()
+            self.machine.stop()
+            if self._lifetime is not None:
+                self._lifetime.cancel()
+            self._world.sandboxes.pop(self.id, None)
+            self._clock.changed()
+
+    @property
+    def name(self) -> str:
+        """The name that it was given before it existed."""
+        return self._request.name
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The caller's metadata."""
+        return dict(self._request.metadata)
+
+    @property
+    def native(self) -> FakeSandbox:
+        """Itself."""
+        return self
+
+    @property
+    def capabilities(self) -> Capability:
+        """What the fake declares."""
+        return self._world.capabilities
+
+    @property
+    def workdir(self) -> str:
+        """Where relative paths start."""
+        return WORKDIR
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Secret values that it was created with."""
+        names = self._request.secret_names
+        return tuple(value for name, value in self._request.env.items() if name in names)
+
+    @property
+    def remaining(self) -> float:
+        """Seconds of lifetime left."""
+        return max(0.0, self._ends_at - self._clock.current_time())
+
+    @property
+    def policy(self) -> AppliedPolicy:
+        """What is in force; the fake keeps its caps itself."""
+        how = "the fake itself" if self._world.resource_caps else "the template of the fake"
+
+        def cap(name: str) -> AppliedCap:
+            value: float | None = getattr(self._request.resources, name)
+            return AppliedCap(value or getattr(DEFAULTS, name), how, verified=True)
+
+        return AppliedPolicy(
+            isolation=self._world.isolation,
+            network=self._request.network,
+            network_mechanism="the fake itself, which has no network",
+            network_verified=True,
+            lifetime_s=self._request.timeout,
+            cpu=cap("cpu"),
+            memory_mb=cap("memory_mb"),
+            disk_mb=cap("disk_mb"),
+            processes=cap("processes"),
+            notes=("The fake isolates nothing, because it runs nothing.",),
+        )
+
+    async def alive(self) -> bool:
+        """Say whether it still exists."""
+        self._world.faults.check_provider()
+        return self.gone is None
+
+    async def terminate(self) -> None:
+        """End it."""
+        with self._clock.call():
+            await checkpoint()
+            faults = self._world.faults
+            self._note(Call(op="kill", at=self._now(), sandbox_id=self.id))
+            if faults.kill_hangs:
+                await self._clock.wait_until(lambda: self.gone is not None)
+            if faults.kill_fails is not None and self.gone is None:
+                raise faults.kill_fails
+            faults.check_provider()
+            self.end("it was killed")
+
+    async def detach(self) -> None:
+        """Nothing is held for it."""
+
+    # --- commands
+
+    async def start(self, command: Command) -> FakeProcess:
+        """Start a command."""
+        with self._clock.call():
+            await checkpoint()
+            with self._clock.lock:
+                self._check()
+                call = self._called(command)
+                self._world.faults.check_start(next(self._world.started))
+                cwd = self._directory(command.cwd)
+                script = self._world.scripts.find(call)
+                program, _ = self._program(script, call, lambda proc: proc.exec(command.argv))
+                return self._start(program, call, cwd, command.keep_stdin_open)
+
+    def _called(self, command: Command) -> Call:
+        is_code = command.call == "run_code"
+        call = Call(
+            op=command.call,
+            at=self._now(),
+            sandbox_id=self.id,
+            argv=command.argv,
+            code=command.stdin.decode("utf-8", "replace") if is_code else None,
+            language="python" if is_code else None,
+            env={**self._request.env, **command.env},
+            cwd=command.cwd,
+            stdin=command.stdin,
+            timeout=command.timeout,
+            network=self._request.network,
+        )
+        self._note(call)
+        return call
+
+    def _program(
+        self, script: Script | None, call: Call, otherwise: Program
+    ) -> tuple[Program, ExecResult | None]:
+        """Return what is to run, and what was scripted for it."""
+        faults = self._world.faults
+        if faults.out_of_memory:
+            return _starved, None
+        if faults.disk_full:
+            return _without_room, None
+        if faults.output_flood:
+            return _flooding, None
+        if script is None:
+            return otherwise, None
+        if script.raises is not None:
+            raise script.raises
+        result = script.returns(call) if callable(script.returns) else script.returns
+        if result is not None:
+            rich = Capability.STATEFUL_CODE in self.capabilities and call.op == "run_code"
+            check_result(result, f"on_{call.op}()", rich=rich)
+        return acted(script, result), result
+
+    def _start(self, program: Program, call: Call, cwd: str, keep_open: bool) -> FakeProcess:
+        stdin, output = HostInput(call.stdin, open_=keep_open), HostOutput()
+        argv = call.argv or ("python3",)
+        try:
+            proc = self.machine.start(
+                program, argv=argv, env=call.env, cwd=cwd, stdin=stdin, output=output
+            )
+        except OSError:
+            raise ProcessLimitExceeded(
+                "The sandbox may not start another process.", limit="processes"
+            ) from None
+        timeout = call.timeout or 0.0
+        process = FakeProcess(self._clock, self.machine, proc, stdin, output, timeout)
+        self._processes = [known for known in self._processes if not known.ended]
+        self._processes.append(process)
+        return process
+
+    def _directory(self, path: str | None) -> str:
+        with self._files(path or "."):
+            if path is None:
+                return WORKDIR
+            self.machine.tree.directory(path, WORKDIR)
+            return self.machine.tree.real_path(path, WORKDIR)
+
+    async def run_code(
+        self,
+        code: str,
+        *,
+        language: str,
+        context_id: str | None,
+        env: Mapping[str, str],
+        timeout: float,
+    ) -> CodeResult:
+        """Run code in a context that keeps its variables."""
+        with self._clock.call():
+            await checkpoint()
+            with self._clock.lock:
+                self._check()
+                call = Call(
+                    op="run_code",
+                    at=self._now(),
+                    sandbox_id=self.id,
+                    code=code,
+                    language=language,
+                    context_id=context_id,
+                    env={**self._request.env, **env},
+                    timeout=timeout,
+                    network=self._request.network,
+                )
+                self._note(call)
+                self._world.faults.check_start(next(self._world.started))
+                script = self._world.scripts.find(call)
+                if script is None and language != "python":
+                    raise CapabilityNotSupported(
+                        f"The fake knows Python only, not {language!r}.",
+                        capability=Capability.RUN_CODE,
+                        hint="Say what the code does: fake.on_run_code(match=..., returns=...).",
+                    )
+                names = {} if context_id is None else self._contexts.setdefault(context_id, {})
+                program, result = self._program(script, call, self.machine.code(code, names))
+                results = () if result is None or result.results is None else result.results
+                process = self._start(program, call, WORKDIR, keep_open=False)
+        try:
+            out = {"stdout": bytearray(), "stderr": bytearray()}
+            while (chunk := await process.receive()) is not None:
+                out[chunk.stream] += chunk.data
+            ended = await process.wait()
+        except BaseException:
+            await process.kill()
+            raise
+        self._raise_for(ended.cause)
+        stdout, stderr = bytes(out["stdout"]), bytes(out["stderr"])
+        return CodeResult(ended.exit_code, stdout, stderr, results)
+
+    def _raise_for(self, cause: ExitCause) -> None:
+        caps = self._request.resources
+        if cause is ExitCause.OUT_OF_MEMORY:
+            raise OutOfMemory(
+                "The code used up the memory.", limit="memory_mb", value=caps.memory_mb
+            )
+        if cause is ExitCause.PROCESS_LIMIT:
+            raise ProcessLimitExceeded(
+                "The code was refused a process.", limit="processes", value=caps.processes
+            )
+        if cause is ExitCause.DISK_FULL:
+            raise DiskFull("The code left the disk full.", limit="disk_mb", value=caps.disk_mb)
+
+    # --- files
+
+    @asynccontextmanager
+    async def read(self, path: str) -> AsyncGenerator[tuple[FileMeta, AsyncIterator[bytes]], None]:
+        """Open a regular file."""
+        with self._clock.call():
+            await self._file_call("read", path)
+            with self._clock.lock, self._files(path):
+                node = self.machine.tree.file(path, WORKDIR)
+                meta = FileMeta(mode=node.mode, mtime=node.mtime, size=node.size)
+            yield meta, self._pieces(node, meta.size or 0)
+
+    async def _pieces(self, node: FileNode, size: int) -> AsyncGenerator[bytes, None]:
+        for start in range(0, size, PIECE):
+            await checkpoint()
+            self._check()
+            yield bytes(node.data[start : min(size, start + PIECE)])
+
+    async def write(self, path: str, chunks: AsyncIterator[bytes], meta: FileMeta) -> None:
+        """Write a file: beside its place, and into it at the end."""
+        tree = self.machine.tree
+        with self._clock.call():
+            await checkpoint()
+            with self._clock.lock:
+                self._check_files()
+            pieces = FileNode(0o644, tree.now())
+            try:
+                with self._files(path):
+                    tree.place_of_file(path, WORKDIR)
+                async for chunk in chunks:
+                    with self._clock.lock, self._files(path):
+                        self._check()
+                        if tree.write_at(pieces, len(pieces.data), chunk) < len(chunk):
+                            raise DiskFull(
+                                f"No space is left in the sandbox for {path!r}.", limit="disk_mb"
+                            )
+                with self._clock.lock, self._files(path):
+                    self._check()
+                    self._note_file("write", path, bytes(pieces.data))
+                    self._place(path, pieces, meta)
+            except BaseException:
+                tree.forget(pieces)
+                raise
+
+    def _place(self, path: str, node: FileNode, meta: FileMeta) -> None:
+        place = self.machine.tree.place_of_file(path, WORKDIR)
+        if meta.mode is not None:
+            node.mode = meta.mode
+        elif place.node is not None:
+            node.mode = place.node.mode
+        if meta.mtime is not None:
+            node.mtime = meta.mtime
+        self.machine.tree.replace(place, node)
+
+    async def stat(self, path: str) -> FileInfo:
+        """Describe a path, without following a final link."""
+        with self._clock.call():
+            await self._file_call("stat", path)
+            with self._clock.lock, self._files(path):
+                return _info(path, self.machine.tree.find(path, WORKDIR, follow=False))
+        raise AssertionError("unreachable")
+
+    async def ls(self, path: str) -> list[FileInfo]:
+        """List a directory, sorted by path."""
+        with self._clock.call():
+            await self._file_call("ls", path)
+            with self._clock.lock, self._files(path):
+                entries = self.machine.tree.directory(path, WORKDIR).entries
+                prefix = "" if path in ("", ".") else path.rstrip("/") + "/"
+                infos = [_info(prefix + name, node) for name, node in entries.items()]
+                return sorted(infos, key=lambda info: info.path)
+        raise AssertionError("unreachable")
+
+    async def mkdir(self, path: str, *, parents: bool) -> None:
+        """Make a directory."""
+        with self._clock.call():
+            await self._file_call("mkdir", path)
+            with self._clock.lock, self._files(path):
+                self.machine.tree.mkdir(path, WORKDIR, parents=parents)
+
+    async def remove(self, path: str) -> None:
+        """Remove a path and all below it."""
+        with self._clock.call():
+            await self._file_call("remove", path)
+            with self._clock.lock, self._files(path):
+                self.machine.tree.remove(path, WORKDIR, WORKDIR)
+
+    async def _file_call(self, op: str, path: str) -> None:
+        await checkpoint()
+        with self._clock.lock:
+            self._check_files()
+            self._note_file(op, path)
+
+    def _note_file(self, op: str, path: str, data: bytes | None = None) -> None:
+        self._note(
+            Call(
+                op=op,
+                at=self._now(),
+                sandbox_id=self.id,
+                path=path,
+                data=data,
+                network=self._request.network,
+            )
+        )
+
+    def _check_files(self) -> None:
+        self._check()
+        self._world.faults.check_files()
+
+    @contextmanager
+    def _files(self, path: str) -> Generator[None, None, None]:
+        try:
+            yield
+        except OSError as error:
+            raise file_error(error.errno or 0, path) from error
+
+    # --- all of it
+
+    def _now(self) -> float:
+        return self._clock.current_time()
+
+    def _note(self, call: Call) -> None:
+        self._world.calls.append(call)
+
+    def _check(self) -> None:
+        if self.gone is not None:
+            raise SandboxGone(f"The sandbox {self.id} no longer exists: {self.gone}.")
+        self._world.faults.check_sandbox()
+
+
+def _info(path: str, node: Node) -> FileInfo:
+    return FileInfo(
+        path=path,
+        size=node.size,
+        is_dir=isinstance(node, DirNode),
+        is_link=isinstance(node, LinkNode),
+        mode=node.mode,
+        mtime=node.mtime,
+    )
+
+
+def _starved(proc: Proc) -> Steps:
+    yield from proc.tick()
+    proc.use_memory(proc.kernel.memory + 1)
+    raise fail(12)
+
+
+def _without_room(proc: Proc) -> Steps:
+    proc.family.disk_full = True
+    return (yield from proc.complain("write error: No space left on device"))
+
+
+def _flooding(proc: Proc) -> Steps:
+    while True:
+        yield from proc.write(1, b"flood\n" * 10000)

@@ -1,0 +1,1 @@
+"""A small POSIX shell for fake sandboxes."""

@@ -125,7 +125,9 @@ def _group_caps(caps: Caps, init: int) -> dict[str, AppliedCap]:
 
 def _limit_caps(caps: Caps) -> dict[str, AppliedCap]:
     # Compared with the process's own limits before.
-    applied = {"memory_mb": AppliedCap(caps.memory_mb, "RLIMIT_AS of each process", verified=True)}
+    applied = {
+        "memory_mb": AppliedCap(caps.memory_mb, "RLIMIT_DATA of each process", verified=True)
+    }
     if caps.processes is not None:
         applied["processes"] = AppliedCap(
             caps.processes, "RLIMIT_NPROC in its user namespace", verified=True

@@ -33,6 +33,9 @@ OPEN_FILES: Final = 65536
 NAMESPACED_LIMITS: Final = (5, 14)
 """The kernel since which processes are counted for each user namespace, and not for a whole user."""
 
+RESERVED: Final = 8 << 30
+"""Bytes of address space that a process may have beyond its memory, where that is a limit of its own."""
+
 _MIB: Final = 1 << 20
 
 
@@ -117,7 +120,9 @@ def plan(name: str, wanted: Resources, hierarchy: Hierarchy | None) -> Caps:
     limits = _limits_of_everyone()
     refused: set[str] = set()
     if hierarchy is None:
-        limits.append((resource.RLIMIT_AS, memory * _MIB))
+        # Not the address space: many runtimes reserve gigabytes of it that they never use.
+        limits.append((resource.RLIMIT_DATA, memory * _MIB))
+        limits.append((resource.RLIMIT_AS, memory * _MIB + RESERVED))
         if processes is not None:
             limits.append((resource.RLIMIT_NPROC, processes))
         refused |= {"memfd_create", "memfd_secret", "shmget"}  # memory that no address space shows

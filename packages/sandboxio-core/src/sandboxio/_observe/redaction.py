@@ -7,6 +7,7 @@ import re
 import shlex
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from urllib.parse import quote
 
 __all__ = ["SHORTEST", "Patterns", "Redactor", "credentials_in", "is_credential_name"]
@@ -195,5 +196,5 @@ def _forms(value: str) -> Iterator[str]:
 
 def _mask_for(forms: Iterable[str]) -> str:
     used = set("".join(forms))
-    free = (chr(code) for code in (*b"*#", *range(0x2588, 0x110000)))
-    return 3 * next(char for char in free if char not in used)
+    candidates = chain("*#", map(chr, range(0x2588, 0x110000)))
+    return 3 * next(char for char in candidates if char not in used)

@@ -60,10 +60,10 @@ class StreamRedactor:
         beyond = 0
         for begin, end in patterns.spans(context, offset, offset + self._masked):
             start, stop = begin - offset, end - offset
-            if start >= upto:
-                break
             # A range that goes on from before has its mask already.
-            if not (start == 0 and self._masked):
+            if start > 0 or not self._masked:
+                if start >= upto:
+                    break
                 pieces += (held[at:start], patterns.mask)
             at = min(stop, upto)
             beyond = max(0, stop - upto)

@@ -41,14 +41,15 @@ async def _examine(engine: Engine, ref: str, memory_mb: float | None) -> Sandbox
         while (found := await engine.inspect(ref)) is not None and found["State"]["Running"]:  # noqa: ASYNC110
             await anyio.sleep(SETTLE)
         happened = [str(event.get("Action", "")) for event in await engine.events(ref)]
+        # First, as a container of which a command was killed for its memory counts as "oom" for ever.
+        if "kill" in happened:
+            return SandboxGone("The sandbox was killed or removed through the Docker Engine.")
         if "oom" in happened or (found is not None and found["State"].get("OOMKilled")):
             return OutOfMemory(
                 "The sandbox was ended: its memory was used up.",
                 limit="memory_mb",
                 value=memory_mb,
             )
-        if "kill" in happened:
-            return SandboxGone("The sandbox was killed or removed through the Docker Engine.")
         return None
     return SandboxUnreachable(
         "The connection to the sandbox is lost; its container still runs.",

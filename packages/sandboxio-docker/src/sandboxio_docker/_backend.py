@@ -86,7 +86,7 @@ class DockerBackend(DriverBackend):
         require_isolation: IsolationTier | None = None,
     ) -> AsyncSandbox:
         """Create a sandbox; a missing image is pulled first, in a time of its own."""
-        image = template or self._config.template
+        image = self._config.template if template is None else template
 
         async def make() -> AsyncSandbox:
             return await super(DockerBackend, self).create(

@@ -96,7 +96,14 @@ class Engine:
     # ----- how calls are made
 
     def _connected(self) -> docker.DockerClient:
-        """Return the client; in a worker thread."""
+        """Return the client; in a worker thread.
+
+        Raises:
+            OSError: Nothing answers at the engine's socket.
+        """
+        if self.endpoint.unix_path is not None:
+            # Costs microseconds. The SDK would leak its socket, and hide why, if it got no answer.
+            dial(self.endpoint).close()
         with self._lock:
             if self._client is None:
                 endpoint = self.endpoint
@@ -145,16 +152,19 @@ class Engine:
         self, what: str, path: str, body: object = None
     ) -> tuple[socket.socket, bytes]:
         """Open a connection that becomes a stream; it is closed if nobody takes it."""
+        return await self._call(
+            what,
+            lambda api: self._opened(api, path, body),
+            undo=lambda opened: opened[0].close(),
+        )
 
-        def work(api: Api) -> tuple[socket.socket, bytes]:
-            sock = dial(self.endpoint)
-            try:
-                return sock, upgrade(sock, f"/v{api.api_version}{path}", body)
-            except BaseException:
-                sock.close()
-                raise
-
-        return await self._call(what, work, undo=lambda opened: opened[0].close())
+    def _opened(self, api: Api, path: str, body: object) -> tuple[socket.socket, bytes]:
+        sock = dial(self.endpoint)
+        try:
+            return sock, upgrade(sock, f"/v{api.api_version}{path}", body)
+        except BaseException:
+            sock.close()
+            raise
 
     # ----- the engine
 
@@ -211,8 +221,9 @@ class Engine:
 
         try:
             return await self._call("Creating the container", work)
-        finally:
+        except BaseException:
             pending.abandon()
+            raise
 
     async def start(self, ref: str) -> None:
         """Start a container."""
@@ -304,18 +315,29 @@ class Engine:
         path = f"/containers/{quote(ref)}/attach?stdin=1&stdout=1&stderr=1&stream=1"
         return await self._stream("Attaching to the container", path)
 
-    async def exec(self, ref: str, config: Json) -> tuple[str, socket.socket, bytes]:
-        """Start a process in a running container, attached to all of its streams."""
+    async def exec(
+        self, ref: str, config: Json, pending: Pending | None = None
+    ) -> tuple[str, socket.socket, bytes]:
+        """Start a process in a running container, attached to its streams.
 
-        def work(api: Api) -> str:
-            url = api._url("/containers/{0}/exec", ref)
-            made: Json = api._result(api._post_json(url, data=config), json=True)
-            return str(made["Id"])
+        `pending` knows whether it may still come into being when we are cancelled.
+        """
+        pending = pending or Pending()
 
-        ident = await self._call("Preparing the command", work)
-        body = {"Detach": False, "Tty": False}
-        sock, rest = await self._stream("Starting the command", f"/exec/{quote(ident)}/start", body)
-        return ident, sock, rest
+        def work(api: Api) -> tuple[str, socket.socket, bytes]:
+            with pending.asking(lambda: None):
+                url = api._url("/containers/{0}/exec", ref)
+                ident = str(api._result(api._post_json(url, data=config), json=True)["Id"])
+                path = f"/exec/{quote(ident)}/start"
+                return ident, *self._opened(api, path, {"Detach": False, "Tty": False})
+
+        try:
+            return await self._call(
+                "Starting the command", work, undo=lambda started: started[1].close()
+            )
+        except BaseException:
+            pending.abandon()
+            raise
 
     async def exec_state(self, ident: str, *, teardown: bool = False) -> Json | None:
         """Describe a process that `exec` started; ``None`` if its container is gone."""
@@ -368,15 +390,17 @@ def _read_info(api: Api) -> EngineInfo:
 
 def _remove(api: Api, ref: str) -> None:
     """Remove a container, or wait until whoever is at it already has."""
-    try:
+    with suppress(docker.errors.NotFound):
+        if api.inspect_container(ref)["State"]["Paused"]:
+            # gVisor does not get the signal otherwise; another runtime would not need it.
+            with suppress(docker.errors.APIError):
+                api.unpause(ref)
         try:
             api.remove_container(ref, v=True, force=True)
         except docker.errors.APIError as error:
             if error.response is None or error.response.status_code != CONFLICT:
                 raise
             api.wait(ref, condition="removed", timeout=ANSWER_TIMEOUT)
-    except docker.errors.NotFound:
-        pass
 
 
 def _remove_quietly(api: Api, name: str) -> None:

@@ -94,7 +94,7 @@ class DockerDriver:
                 self._pending.pop(request.name, None)
 
     async def _image(self, request: ProvisionRequest) -> ImageFacts:
-        name = request.template or DEFAULT_IMAGE
+        name = DEFAULT_IMAGE if request.template is None else request.template
         image = await self._engine.image(name)
         if image is None:
             raise ImageMissing(f"The Docker Engine does not have the image {name}.")

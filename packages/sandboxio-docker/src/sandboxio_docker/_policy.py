@@ -31,7 +31,7 @@ def host_config(
     config: Json = {
         "AutoRemove": True,
         "CapDrop": ["ALL"],
-        "SecurityOpt": ["no-new-privileges:true"],
+        "SecurityOpt": ["no-new-privileges"],
         "Privileged": False,
         "NetworkMode": ALLOW_MODE if network.egress == "allow" else DENY_MODE,
         "IpcMode": "private",
@@ -57,6 +57,7 @@ async def read_policy(
     cgroup_version: str,
     isolation: IsolationTier,
     lifetime: float,
+    user: str,
 ) -> AppliedPolicy:
     """Return what is in force on a running container, by the engine's and the kernel's word.
 
@@ -95,8 +96,7 @@ async def read_policy(
     elif files.where == "container":
         notes.append("The caps were read back inside the container, before any code ran in it.")
     network, verified = _network(attributes)
-    user = str(attributes["Config"].get("User") or "root")
-    notes.append(f"Commands run as {user}, with no capability and no new privileges.")
+    notes.append(f"Commands run as {user or 'root'}, with no capability and no new privileges.")
     return AppliedPolicy(
         isolation=isolation,
         network=network,

@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
+import re
+import socket
+from datetime import UTC, datetime
 from typing import Any
 
-from sandboxio.errors import CreationError, ProviderError, SandboxError, SandboxGone
+from sandboxio.errors import ConnectError, CreationError, ProviderError, SandboxError, SandboxGone
 from sandboxio.models import IsolationTier
 from sandboxio.spi import GuestChannel, GuestInit, ProvisionRequest, SandboxDriver
 
 from ._autopsy import examine
-from ._cgroup import CgroupFiles, HostCgroup
+from ._cgroup import CgroupFiles, HostCgroup, InnerCgroup
 from ._client import Engine, EngineInfo, ImageFacts
 from ._config import DEFAULT_IMAGE, DockerConfig
+from ._exec_host import ExecHost
+from ._exec_sandbox import ExecSandbox
 from ._guest import guest_command, relay_command
 from ._images import numeric_user
-from ._labels import TIMEOUT, labels_for
+from ._labels import GUEST, TIMEOUT, labels_for
 from ._pending import Pending
 from ._policy import host_config, read_policy
 from ._runtime import tier_of
 from ._sandbox import Container, DockerSandbox, inner_files
+from ._scripts import KEEP
 from ._transport import DockerTransport, FrameReader
 
 __all__ = ["Maker", "attach"]
 
 WORKDIR = "/work"
+
+KEEPER = 65533
+"""User of the first process where that is no guest: nobody else's, and not one that images use."""
+
+NO_PYTHON = re.compile(r"python3.*(executable file not found|no such file or directory)", re.DOTALL)
+"""How runtimes say that an image has no such program."""
+
+RECORD = ".sandboxio"
+"""File in the container that holds the environment, where no guest does."""
 
 Json = dict[str, Any]
 
@@ -63,7 +80,7 @@ class Maker:
             try:
                 await self._engine.start(ref)
             except ProviderError as error:
-                if "python3" in error.message and "executable file not found" in error.message:
+                if NO_PYTHON.search(error.message):
                     transport.close()
                     return None
                 raise
@@ -75,11 +92,13 @@ class Maker:
                 lease=lease_wanted(),
             )
             channel = await self._greeted(transport, init)
-            attributes = await self._engine.inspect(ref)
-            if attributes is None:
-                raise CreationError("The container was removed while it was made.")
             container = await described(
-                self._engine, attributes, self._info, self._isolation, request.timeout, channel
+                self._engine,
+                await self._inspected(ref),
+                self._info,
+                self._isolation,
+                user=self._image.user,
+                inner=inner_files(channel),
             )
         except BaseException:
             transport.close()
@@ -99,14 +118,60 @@ class Maker:
             ) from error
 
     async def without_guest(self) -> SandboxDriver:
-        """Make a container for an image without Python."""
-        raise CreationError("The image has no Python.")
+        """Make a container whose first process merely keeps it, for an image without Python."""
+        request, image = self._request, self._image
+        config = self._container("none", keeper_command(request.timeout), init=True)
+        ref = await self._create(config, keeper=True)
+        record = json.dumps({"env": dict(request.env), "secrets": sorted(request.secret_names)})
+        # For those who attach later. Commands can read it no more than they can end the keeper.
+        await self._engine.put_file(ref, RECORD, record.encode(), KEEPER)
+        lease: socket.socket | None = None
+        ending: socket.socket | None = None
+        try:
+            if lease_wanted():
+                lease, _ = await self._engine.attach(ref)
+            await self._start(ref)
+            ending = await self._engine.ending(ref)
+            return await exec_sandbox(
+                self._engine,
+                await self._inspected(ref),
+                self._info,
+                self._isolation,
+                user=image.user,
+                record=json.loads(record),
+                remaining=request.timeout,
+                ending=ending,
+                lease=lease,
+            )
+        except BaseException:
+            for sock in (lease, ending):
+                if sock is not None:
+                    sock.close()
+            raise
 
-    async def _create(self, config: Json) -> str:
+    async def _start(self, ref: str) -> None:
+        try:
+            await self._engine.start(ref)
+        except ProviderError as error:
+            if "/bin/sh" in error.message and "no such file" in error.message:
+                raise CreationError(
+                    "The image has neither python3 nor /bin/sh, so no command can be run in it.",
+                    hint="Use an image with one of them.",
+                    retryable=False,
+                ) from error
+            raise
+
+    async def _inspected(self, ref: str) -> Json:
+        attributes = await self._engine.inspect(ref)
+        if attributes is None:
+            raise CreationError("The container was removed while it was made.")
+        return attributes
+
+    async def _create(self, config: Json, *, keeper: bool = False) -> str:
         request, user = self._request, self._image.user
         ref = await self._engine.create(request.name, config, self._config.platform, self._pending)
         root = user.partition(":")[0] in ("", "0", "root")
-        if not root or self._workdir != WORKDIR:
+        if keeper or not root or self._workdir != WORKDIR:
             # The engine makes the working directory, and for root alone.
             uid, gid = (0, 0) if root else await numeric_user(self._engine, ref, user)
             await self._engine.put_folder(ref, WORKDIR, uid, gid)
@@ -114,7 +179,9 @@ class Maker:
 
     def _container(self, guest: str, command: list[str], *, init: bool) -> Json:
         request = self._request
+        user = {"User": f"{KEEPER}:{KEEPER}"} if init else {}
         return {
+            **user,
             "Image": request.template or DEFAULT_IMAGE,
             "Hostname": "sandbox",
             "Entrypoint": command,
@@ -123,10 +190,10 @@ class Maker:
             "Healthcheck": {"Test": ["NONE"]},
             "Labels": labels_for(request.timeout, request.metadata, guest),
             "Tty": False,
-            "OpenStdin": not init,
-            # The end of our connection is the end of the guest's stdin, which is the lease.
-            "StdinOnce": not init,
-            "AttachStdin": not init,
+            "OpenStdin": True,
+            # The end of our connection is the end of the first process's stdin: the lease.
+            "StdinOnce": True,
+            "AttachStdin": True,
             "AttachStdout": True,
             "AttachStderr": True,
             "StopSignal": "SIGKILL",
@@ -144,58 +211,142 @@ def lease_wanted() -> bool:
     return os.environ.get("SBX_DOCKER_REAPER", "1") != "0"
 
 
+def keeper_command(lifetime: float) -> list[str]:
+    """Return the command that keeps a container for a time, or until the lease ends."""
+    seconds = str(math.ceil(lifetime))
+    return ["/bin/sh", "-c", KEEP, "keep", seconds, "1" if lease_wanted() else "0"]
+
+
 async def described(
     engine: Engine,
     attributes: Json,
     info: EngineInfo,
     isolation: IsolationTier,
-    lifetime: float,
-    channel: GuestChannel,
+    *,
+    user: str,
+    inner: CgroupFiles,
 ) -> Container:
     """Read back what is in force on a container that has just started, or runs."""
-    files: CgroupFiles = HostCgroup.of(
-        int(attributes["State"]["Pid"]), attributes["Id"]
-    ) or inner_files(channel)
+    pid, ref = int(attributes["State"]["Pid"]), attributes["Id"]
+    files: CgroupFiles = HostCgroup.of(pid, ref) or inner
     policy = await read_policy(
         attributes,
         files,
         cgroup_version=info.cgroup_version,
         isolation=isolation,
-        lifetime=lifetime,
+        lifetime=lifetime_of(attributes),
+        user=user,
     )
-    return Container(engine, attributes["Id"], attributes, policy, files, info.cgroup_version)
+    return Container(engine, ref, attributes, policy, files, info.cgroup_version)
+
+
+def lifetime_of(attributes: Json) -> float:
+    """Return the lifetime that a container was made with."""
+    labels: dict[str, str] = attributes["Config"].get("Labels") or {}
+    try:
+        return float(labels.get(TIMEOUT, ""))
+    except ValueError:
+        return 0.0
+
+
+async def exec_sandbox(
+    engine: Engine,
+    attributes: Json,
+    info: EngineInfo,
+    isolation: IsolationTier,
+    *,
+    user: str,
+    record: Json,
+    remaining: float,
+    ending: socket.socket,
+    lease: socket.socket | None,
+) -> ExecSandbox:
+    """Make a sandbox of a container without a guest that runs."""
+    ref = attributes["Id"]
+    memory: float = attributes["HostConfig"]["Memory"] / (1024 * 1024)
+    host = ExecHost(
+        engine,
+        ref,
+        user=user,
+        workdir=attributes["Config"]["WorkingDir"],
+        ending=ending,
+        autopsy=lambda: examine(engine, ref, memory_mb=memory),
+    )
+    await host.find_tools()
+    container = await described(
+        engine, attributes, info, isolation, user=user, inner=InnerCgroup(host.read_small)
+    )
+    env: dict[str, str] = record["env"]
+    return ExecSandbox(
+        container,
+        host,
+        env=env,
+        secrets=tuple(env[name] for name in record["secrets"]),
+        remaining=remaining,
+        ending=ending,
+        lease=lease,
+    )
 
 
 async def attach(engine: Engine, attributes: Json, info: EngineInfo) -> SandboxDriver:
-    """Attach to a running container as a further host of its guest."""
-    ref = attributes["Id"]
-    ending = await engine.ending(ref)
+    """Attach to a running container of ours as a further host."""
+    runtime = attributes["HostConfig"].get("Runtime") or info.default_runtime
+    isolation = tier_of(info.runtimes.get(runtime, runtime))
+    ending = await engine.ending(attributes["Id"])
     try:
-        config = {
-            "Cmd": relay_command(),
-            "AttachStdin": True,
-            "AttachStdout": True,
-            "AttachStderr": True,
-            "Tty": False,
-        }
-        _, sock, rest = await engine.exec(ref, config)
+        if attributes["Config"]["Labels"].get(GUEST) == "python":
+            return await _attach_guest(engine, attributes, info, isolation, ending)
+        content = await engine.get_file(attributes["Id"], f"/{RECORD}")
+        if content is None:
+            raise ConnectError("The container has lost the record of its sandbox.")
+        image = await engine.image(attributes["Image"])
+        began = datetime.fromisoformat(attributes["State"]["StartedAt"][:19] + "+00:00")
+        age = (datetime.now(UTC) - began).total_seconds()
+        return await exec_sandbox(
+            engine,
+            attributes,
+            info,
+            isolation,
+            user="" if image is None else image.user,
+            record=json.loads(content),
+            remaining=lifetime_of(attributes) - age,
+            ending=ending,
+            lease=None,
+        )
     except BaseException:
         ending.close()
         raise
+
+
+async def _attach_guest(
+    engine: Engine,
+    attributes: Json,
+    info: EngineInfo,
+    isolation: IsolationTier,
+    ending: socket.socket,
+) -> SandboxDriver:
+    ref = attributes["Id"]
+    config = {
+        "Cmd": relay_command(),
+        "AttachStdin": True,
+        "AttachStdout": True,
+        "AttachStderr": True,
+        "Tty": False,
+    }
+    _, sock, rest = await engine.exec(ref, config)
     memory: float = attributes["HostConfig"]["Memory"] / (1024 * 1024)
     transport = DockerTransport(
-        FrameReader(sock, rest, ending), lambda: examine(engine, ref, memory_mb=memory)
+        FrameReader(sock, rest, ending), lambda: examine(engine, ref, memory_mb=memory), ending
     )
     try:
         channel = await GuestChannel.open(transport, None)
-        runtime = attributes["HostConfig"].get("Runtime") or info.default_runtime
         container = await described(
             engine,
             attributes,
             info,
-            tier_of(info.runtimes.get(runtime, runtime)),
-            float(attributes["Config"]["Labels"].get(TIMEOUT, 0)),
-            channel,
+            isolation,
+            user=str(attributes["Config"].get("User") or ""),
+            inner=inner_files(channel),
         )
     except BaseException:
         transport.close()

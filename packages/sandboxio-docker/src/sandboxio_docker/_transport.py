@@ -6,6 +6,7 @@ import copy
 import select
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import anyio
 
@@ -31,6 +32,7 @@ class FrameReader:
         self, sock: socket.socket, rest: bytes = b"", ending: socket.socket | None = None
     ) -> None:
         self.transport = SocketTransport(sock)
+        self._socket = sock
         self._rest = rest
         self._ending = ending
         self._demultiplexer = Demultiplexer()
@@ -65,11 +67,14 @@ class FrameReader:
             if has_ended(self._ending):
                 return b""
 
+    def end_input(self) -> None:
+        """Say that nothing more will be sent; output still comes."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+
     def close(self) -> None:
-        """Close the connection, and what watches the container."""
+        """Close the connection."""
         self.transport.close()
-        if self._ending is not None:
-            self._ending.close()
 
 
 def has_ended(ending: socket.socket) -> bool:
@@ -89,9 +94,13 @@ class DockerTransport:
     """
 
     def __init__(
-        self, reader: FrameReader, autopsy: Callable[[], Awaitable[SandboxError | None]]
+        self,
+        reader: FrameReader,
+        autopsy: Callable[[], Awaitable[SandboxError | None]],
+        ending: socket.socket | None = None,
     ) -> None:
         self._reader = reader
+        self._ending = ending
         self._autopsy = autopsy
         self._ended = False
         self._closed = False
@@ -139,6 +148,8 @@ class DockerTransport:
         await self._reader.transport.wait_sendable()
 
     def close(self) -> None:
-        """Close it."""
+        """Close it, and what watches the container."""
         self._closed = True
         self._reader.close()
+        if self._ending is not None:
+            self._ending.close()

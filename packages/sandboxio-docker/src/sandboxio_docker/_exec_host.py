@@ -1,0 +1,218 @@
+"""Where commands of a container without a guest come from: each is an exec, with a shell around it."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import secrets as randomness
+import socket
+from collections.abc import Awaitable, Callable
+
+import anyio
+
+from sandboxio.errors import (
+    ConfigurationError,
+    CreationError,
+    ProviderError,
+    SandboxError,
+    SandboxGone,
+)
+from sandboxio.spi import Command, run_to_the_end
+
+from . import _scripts
+from ._client import Engine
+from ._exec_process import ExecProcess
+from ._pending import Pending
+from ._transport import FrameReader, has_ended
+
+__all__ = ["ExecHost"]
+
+ABORT_GRACE = 5.0
+"""Seconds to end a command whose start was cancelled."""
+
+DEADLINE_GRACE = 2
+"""Seconds after which the far side ends a command that its host, alive, has not ended in time."""
+
+UNDECIDED_POLL = 0.02
+"""Seconds between two looks whether the engine has made up its mind about an exec."""
+
+SETTLE_BOUND = 0.5
+"""Seconds in which the end of a container shows, once a command of it has ended without a word."""
+
+MAX_ANSWER = 1 << 16
+"""Bytes that a script of ours answers."""
+
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class ExecHost:
+    """What starts and kills commands in one container."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        ref: str,
+        *,
+        user: str,
+        workdir: str,
+        ending: socket.socket,
+        autopsy: Callable[[], Awaitable[SandboxError | None]],
+    ) -> None:
+        self.engine = engine
+        self.ref = ref
+        self.workdir = workdir
+        self._user = user or "0"  # the first process's own user is nobody's
+        self._tools: dict[str, str] = {}
+        self._ending = ending
+        self._autopsy = autopsy
+
+    async def find_tools(self) -> None:
+        """Learn where the image has its programs.
+
+        Raises:
+            CreationError: It lacks one.
+        """
+        argv = ["/bin/sh", "-c", _scripts.PROBE, "probe", *_scripts.TOOLS]
+        try:
+            found = await self.output(argv)
+        except ProviderError:
+            if not has_ended(self._ending):
+                raise
+            found = b""
+        if has_ended(self._ending):
+            raise CreationError(
+                "The container ended while it was made.",
+                hint="If its caps are low, raise them: with gVisor, its own memory and threads count.",
+            )
+        for line in found.decode("utf-8", "replace").splitlines():
+            name, _, path = line.partition(" ")
+            self._tools[name] = path
+        if missing := [name for name in _scripts.TOOLS if name not in self._tools]:
+            raise CreationError(
+                f"The image has no python3, and for doing without it lacks: {', '.join(missing)}.",
+                hint="Use an image with python3, or with BusyBox or the GNU tools.",
+                retryable=False,
+            )
+
+    async def read_small(self, path: str) -> bytes | None:
+        """Read a small file, such as the kernel's."""
+        argv = ["/bin/sh", "-c", _scripts.SMALL, "small", self.tool("cat"), path]
+        return await self.output(argv) or None
+
+    async def output(self, argv: list[str]) -> bytes:
+        """Run a script that answers, and return what it says up to its NUL."""
+        _, reader = await self.open(argv)
+        said = bytearray()
+        try:
+            while (pieces := await reader.receive()) and len(said) < MAX_ANSWER:
+                said += b"".join(piece for stream, piece in pieces if stream == "stdout")
+                answer, nul, _ = bytes(said).partition(b"\0")
+                if nul:
+                    return answer
+        finally:
+            reader.close()
+        return b""
+
+    def tool(self, name: str) -> str:
+        """Return the absolute path of a program in the image."""
+        return self._tools[name]
+
+    def path(self, path: str) -> str:
+        """Return an absolute path."""
+        return posixpath.join(self.workdir, path)
+
+    async def start(self, command: Command) -> ExecProcess:
+        """Start a command."""
+        for key in command.env:
+            if not IDENTIFIER.fullmatch(key):
+                raise ConfigurationError(
+                    f"The environment variable {key!r} cannot reach a command of an image without "
+                    "Python: its shell drops such names.",
+                    hint="Use an image with python3.",
+                )
+        mark = randomness.token_hex(16)
+        argv = [
+            "/bin/sh",
+            "-c",
+            _scripts.RUN,
+            "sandboxio",
+            mark,
+            str(int(command.timeout) + DEADLINE_GRACE),
+            self.tool("sleep"),
+            self.tool("grep"),
+            _scripts.KILL,
+            self.path(command.cwd or "."),
+            *command.argv,
+        ]
+        env = [f"{key}={value}" for key, value in {**command.env, _scripts.MARK: mark}.items()]
+        with_stdin = bool(command.stdin) or command.keep_stdin_open
+        pending = Pending()
+        process: ExecProcess | None = None
+        try:
+            ident, reader = await self.open(argv, env=env, stdin=with_stdin, pending=pending)
+            process = ExecProcess(self, ident, mark, reader, command)
+            await process.started(command.cwd or ".")
+        except BaseException:
+            if process is not None:
+                process.close()
+            await run_to_the_end(lambda: self._undo(mark, pending), grace=ABORT_GRACE)
+            raise
+        return process
+
+    async def _undo(self, mark: str, pending: Pending) -> None:
+        """End what a start that was cut short may have started, or may still."""
+        while pending.undecided:  # noqa: ASYNC110 - the thread knows no event loop
+            await anyio.sleep(UNDECIDED_POLL)
+        await self.kill_tree(mark, 0)
+
+    async def open(
+        self,
+        argv: list[str],
+        *,
+        env: list[str] | None = None,
+        stdin: bool = False,
+        pending: Pending | None = None,
+    ) -> tuple[str, FrameReader]:
+        """Start a process and return its id and its streams."""
+        config = {
+            "Cmd": argv,
+            "Env": env or [],
+            "User": self._user,
+            "AttachStdin": stdin,
+            "AttachStdout": True,
+            "AttachStderr": True,
+            "Tty": False,
+        }
+        ident, sock, rest = await self.engine.exec(self.ref, config, pending)
+        return ident, FrameReader(sock, rest, self._ending)
+
+    async def exit_code(self, ident: str) -> int:
+        """Return the exit code of an exec that has no output any more.
+
+        Raises:
+            SandboxError: The container has ended.
+        """
+        with anyio.move_on_after(SETTLE_BOUND):
+            while not has_ended(self._ending):  # noqa: ASYNC110 - it is one of many sockets
+                await anyio.sleep(UNDECIDED_POLL)
+            raise await self._autopsy() or SandboxGone("The sandbox ended.")
+        while True:
+            state = await self.engine.exec_state(ident)
+            if state is None:
+                raise await self._autopsy() or SandboxGone("The sandbox ended.")
+            code: object = state.get("ExitCode")
+            if isinstance(code, int):
+                return code & 0xFF
+            await anyio.sleep(UNDECIDED_POLL)
+
+    async def kill_tree(self, mark: str, leader: int, *, spare_leader: bool = False) -> bool:
+        """Kill all that came of one command; whether nothing of it is left."""
+        argv = ["/bin/sh", "-c", _scripts.KILL, "kill", mark, str(leader), self.tool("grep")]
+        if spare_leader:
+            argv.append(str(leader))
+        return await self.output(argv) == b"gone"
+
+    async def signal_group(self, leader: int, signum: int) -> None:
+        """Signal a process group."""
+        argv = ["/bin/sh", "-c", _scripts.SIGNAL, "signal", str(signum), str(leader)]
+        await self.output(argv)

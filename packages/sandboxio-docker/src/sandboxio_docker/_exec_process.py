@@ -1,0 +1,245 @@
+"""A command in a container without a guest."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Literal
+
+import anyio
+
+from sandboxio.errors import PathNotFound, ProcessLimitExceeded, ProviderError, SandboxGone
+from sandboxio.models import OutputChunk
+from sandboxio.spi import Command, ExitCause, ProcessExit
+
+from ._transport import FrameReader
+
+if TYPE_CHECKING:
+    from ._exec_host import ExecHost
+
+__all__ = ["ExecProcess"]
+
+LAST_WORDS = 1.0
+"""Seconds for the shell of a killed command to say that it has ended."""
+
+MAX_PREAMBLE = 1 << 16
+"""Bytes before a command says that it starts; only an engine that complains says anything else."""
+
+LATE = 99
+"""Exit code of what watches over a command's deadline, when it had to end it."""
+
+READER_POLL = 0.02
+"""Seconds between two looks whether another task has read the rest of the output."""
+
+Stream = Literal["stdout", "stderr"]
+
+
+class ExecProcess:
+    """A `ProcessDriver` of an exec. Its shell marks where the command's own output ends."""
+
+    def __init__(
+        self, host: ExecHost, ident: str, mark: str, reader: FrameReader, command: Command
+    ) -> None:
+        self._host = host
+        self._ident = ident
+        self._mark = mark.encode()
+        self._reader = reader
+        self._unsent = memoryview(command.stdin)
+        self._stdin_open = command.keep_stdin_open
+        self._eof_sent = not command.stdin and not command.keep_stdin_open
+        self._leader = 0
+        self._chunks: deque[OutputChunk] = deque()
+        self._held: dict[Stream, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
+        self._done: set[Stream] = set()
+        self._over = False
+        self._reading = False
+        self._exit: ProcessExit | None = None
+        self._killed = False
+
+    async def started(self, cwd: str) -> None:
+        """Wait until the shell says that the command starts.
+
+        Raises:
+            PathNotFound: The directory does not exist.
+            ProcessLimitExceeded: The container may not have another process.
+        """
+        said = bytearray()
+        while True:
+            pieces = await self._receive_frames()
+            for stream, piece in pieces:
+                if stream == "stderr":
+                    self._held["stderr"] += piece
+                else:
+                    said += piece
+            held = self._held["stderr"]
+            line, newline, rest = held.partition(self._mark + b" ")[2].partition(b"\n")
+            if newline:
+                held[:] = rest
+                if bytes(line) == b"nodir":
+                    raise PathNotFound(f"{cwd!r} is no directory in the sandbox.", path=cwd)
+                self._leader = int(line)
+                self._held["stdout"] += said
+                self._sort()
+                return
+            if not pieces or len(held) + len(said) > MAX_PREAMBLE:
+                raise self._not_started(bytes(said + held))
+
+    def _not_started(self, said: bytes) -> Exception:
+        text = said.decode("utf-8", "replace").strip()[:500]
+        if "resource temporarily unavailable" in text.lower():
+            return ProcessLimitExceeded(
+                "The sandbox may not start another process.", limit="processes"
+            )
+        if not text:
+            return SandboxGone("The sandbox ended before the command started.")
+        return ProviderError(f"The Docker Engine could not start the command: {text}")
+
+    async def receive(self) -> OutputChunk | None:
+        """Return the next output of the command itself."""
+        while not self._chunks:
+            if self._over:
+                return None
+            await self._take()
+        return self._chunks.popleft()
+
+    async def _take(self) -> None:
+        self._reading = True
+        try:
+            pieces = await self._exchange()
+        finally:
+            self._reading = False
+        for stream, piece in pieces:
+            self._held["stdout" if stream == "stdout" else "stderr"] += piece
+        self._sort(final=not pieces)
+        self._over = self._over or not pieces
+
+    async def _exchange(self) -> list[tuple[str, memoryview]]:
+        """Wait for output, and hand over stdin meanwhile."""
+        if self._eof_sent or (self._stdin_open and not self._unsent):
+            return await self._receive_frames()
+        pieces: list[tuple[str, memoryview]] = []
+        failure: Exception | None = None
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._send_rest)
+            try:
+                pieces = await self._receive_frames()
+            except Exception as error:  # noqa: BLE001 - raised below, outside of the group
+                failure = error
+            group.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+        return pieces
+
+    async def _receive_frames(self) -> list[tuple[str, memoryview]]:
+        try:
+            return await self._reader.receive()
+        except OSError:
+            return []
+
+    async def _send_rest(self) -> None:
+        transport = self._reader.transport
+        try:
+            while self._unsent:
+                self._unsent = self._unsent[transport.send_nowait(self._unsent) :]
+                if self._unsent:
+                    await transport.wait_sendable()
+        except OSError:
+            self._unsent = memoryview(b"")  # it closed its stdin; what it did not want is dropped
+        if not self._stdin_open and not self._eof_sent:
+            self._eof_sent = True
+            self._reader.end_input()
+
+    def _sort(self, *, final: bool = False) -> None:
+        """Hand out what is surely the command's, and see the marks that say that it has ended."""
+        streams: tuple[Stream, Stream] = ("stdout", "stderr")
+        for stream in streams:
+            held = self._held[stream]
+            if stream in self._done:
+                held.clear()
+                continue
+            at = held.find(self._mark)
+            if at >= 0 and (stream == "stdout" or b"\n" in held[at:]):
+                if stream == "stderr":
+                    self._on_end(bytes(held[at + len(self._mark) :].partition(b"\n")[0]))
+                self._done.add(stream)
+                del held[at:]
+                keep = 0
+            else:
+                keep = 0 if final else begun(held, self._mark) if at < 0 else len(held) - at
+            data = bytes(held[: len(held) - keep])
+            del held[: len(held) - keep]
+            if data:
+                self._chunks.append(OutputChunk(stream, data))
+        if len(self._done) == len(streams):
+            self._over = True
+
+    def _on_end(self, words: bytes) -> None:
+        try:
+            code, late = (int(word) for word in words.split())
+        except ValueError:
+            return  # not ours: the exec's own exit code will do
+        cause = ExitCause.TIMED_OUT if late == LATE else ExitCause.EXITED
+        self._exit = ProcessExit(code & 0xFF, cause)
+
+    async def wait(self) -> ProcessExit:
+        """Return how it ended."""
+        if self._killed:
+            return ProcessExit(128 + 9, ExitCause.KILLED)
+        if self._exit is None:
+            # Its shell was killed, or the container ended.
+            self._exit = ProcessExit(await self._host.exit_code(self._ident))
+        return self._exit
+
+    async def send(self, data: bytes) -> None:
+        """Write to stdin."""
+        self._unsent = memoryview(data)
+        try:
+            await self._send_rest()
+        finally:
+            self._unsent = memoryview(b"")
+
+    async def send_eof(self) -> None:
+        """Close stdin."""
+        self._stdin_open = False
+        await self._send_rest()
+
+    async def signal(self, signum: int) -> None:
+        """Signal the process group."""
+        if not self._over:
+            await self._host.signal_group(self._leader, signum)
+
+    async def kill(self) -> bool:
+        """Kill the whole tree."""
+        if self._over or self._killed:
+            return True
+        mark = self._mark.decode()
+        if not await self._host.kill_tree(mark, self._leader, spare_leader=True):
+            return False
+        self._killed = True
+        # Its shell lives and says where the output ends, unless code in the sandbox has stopped it.
+        with anyio.move_on_after(LAST_WORDS):
+            await self._read_to_the_end()
+            return True
+        return await self._host.kill_tree(mark, self._leader)
+
+    async def _read_to_the_end(self) -> None:
+        while not self._over:
+            if self._reading:
+                await anyio.sleep(READER_POLL)  # another task does it
+            else:
+                await self._take()
+
+    async def aclose(self) -> None:
+        """Close its streams."""
+        self.close()
+
+    def close(self) -> None:
+        """Close its streams."""
+        self._reader.close()
+
+
+def begun(data: bytearray, mark: bytes) -> int:
+    """Return how many bytes at the end of `data` may be the beginning of `mark`."""
+    for length in range(min(len(mark) - 1, len(data)), 0, -1):
+        if data.endswith(mark[:length]):
+            return length
+    return 0

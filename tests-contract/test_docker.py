@@ -1,0 +1,152 @@
+"""The contract, kept by the Docker backend: with each runtime that the engine has, and without Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Collection
+from contextlib import closing
+from typing import Any
+
+import docker
+import docker.errors
+import pytest
+from sandboxio_docker import DockerBackend
+
+from sandboxio_testing.suite import BackendContract, ProviderFacts
+
+PYTHON_IMAGE = os.environ.get("SBX_TEST_IMAGE", "sandboxio-test-python:bookworm")
+BUSYBOX_IMAGE = os.environ.get("SBX_TEST_BUSYBOX_IMAGE", "sandboxio-test-busybox:bookworm")
+
+LABEL = "io.sandboxio."
+
+# A container that is being removed is listed for a moment longer.
+SETTLE_SECONDS = 5.0
+
+
+class EngineWitness:
+    """Asks the Engine API, with a client of its own."""
+
+    def __init__(self) -> None:
+        self._client: Any = docker.DockerClient(version="auto", timeout=30)
+        self._api: Any = self._client.api
+
+    def sandboxes(self) -> Collection[str]:
+        """Containers of this process, and those that say nothing of whose they are."""
+        listed = self._api.containers(all=True)
+        ours: list[str] = []
+        for container in listed:
+            labels = container["Labels"] or {}
+            mine = labels.get(f"{LABEL}session") == str(os.getpid())
+            of_ours = container["Image"] in (PYTHON_IMAGE, BUSYBOX_IMAGE)
+            unlabelled = of_ours and not any(key.startswith(LABEL) for key in labels)
+            if (mine or unlabelled) and container["State"] != "removing":
+                ours.append(container["Id"])
+        return ours
+
+    def processes(self, sandbox_id: str, marker: str) -> int:
+        """Looked for in the container's own /proc: what the engine lists of gVisor is not there."""
+        script = "for p in /proc/[0-9]*; do tr '\\0\\n' '  ' < $p/cmdline; echo; done 2>/dev/null"
+        try:
+            made = self._api.exec_create(sandbox_id, ["/bin/sh", "-c", script])
+            listed = self._api.exec_start(made["Id"]).decode("utf-8", "replace")
+        except docker.errors.APIError:
+            return 0
+        return sum(marker in line for line in listed.splitlines())
+
+    def facts(self, sandbox_id: str) -> ProviderFacts:
+        """What ``docker inspect`` shows, of the container and of its execs."""
+        found = self._api.inspect_container(sandbox_id)
+        config = found["HostConfig"]
+        labels = found["Config"]["Labels"]
+        execs = [self._api.exec_inspect(ident) for ident in found.get("ExecIDs") or []]
+        modes = {"none": "none", "host": "host"}
+        hosts = [config[key] for key in ("PidMode", "UTSMode", "UsernsMode", "CgroupnsMode")]
+        return ProviderFacts(
+            network=modes.get(config["NetworkMode"], "own"),  # type: ignore[arg-type]
+            privileged=bool(
+                config["Privileged"]
+                or config["CapAdd"]
+                or config["IpcMode"] == "host"
+                or "host" in hosts[:3]
+            ),
+            host_paths=tuple(config["Binds"] or ())
+            + tuple(mount["Source"] for mount in found["Mounts"]),
+            memory_mb=config["Memory"] / (1024 * 1024),
+            processes=config["PidsLimit"],
+            cpu=config["NanoCpus"] / 1e9,
+            labels={
+                key.removeprefix(f"{LABEL}meta."): value
+                for key, value in labels.items()
+                if key.startswith(f"{LABEL}meta.")
+            },
+            description=json.dumps([found, execs]),
+        )
+
+    def destroy(self, sandbox_id: str) -> None:
+        """As an administrator would."""
+        end = time.monotonic() + SETTLE_SECONDS
+        while time.monotonic() < end:
+            try:
+                self._api.remove_container(sandbox_id, force=True, v=True)
+            except docker.errors.NotFound:
+                return
+            except docker.errors.APIError:
+                time.sleep(0.05)  # somebody else is removing it
+
+
+def nobody() -> DockerBackend:
+    """A backend whose engine does not answer."""
+    return DockerBackend(image=PYTHON_IMAGE, host="unix:///nonexistent/docker.sock")
+
+
+def runtimes() -> Collection[str]:
+    """The runtimes of the engine; none when no engine answers."""
+    try:
+        with closing(docker.DockerClient(version="auto", timeout=5)) as client:
+            return list(client.info()["Runtimes"])
+    except docker.errors.DockerException:
+        return []
+
+
+needs_runsc = pytest.mark.skipif(
+    "runsc" not in runtimes(), reason="runsc: the engine has no gVisor runtime"
+)
+
+
+@pytest.mark.docker
+class TestDocker(BackendContract):
+    """The engine's default runtime, and an image with Python."""
+
+    witness = EngineWitness
+    unreachable = nobody
+
+    @staticmethod
+    def backend() -> DockerBackend:
+        return DockerBackend(image=PYTHON_IMAGE)
+
+
+@pytest.mark.docker
+class TestDockerWithoutPython(BackendContract):
+    """An image that has BusyBox and nothing else."""
+
+    witness = EngineWitness
+    unreachable = nobody
+
+    @staticmethod
+    def backend() -> DockerBackend:
+        return DockerBackend(image=BUSYBOX_IMAGE)
+
+
+@pytest.mark.docker
+@needs_runsc
+class TestDockerGvisor(BackendContract):
+    """gVisor as the runtime."""
+
+    witness = EngineWitness
+    unreachable = nobody
+
+    @staticmethod
+    def backend() -> DockerBackend:
+        return DockerBackend(image=PYTHON_IMAGE, runtime="runsc")

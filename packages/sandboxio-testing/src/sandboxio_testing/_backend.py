@@ -94,9 +94,10 @@ class FakeBackend(DriverBackend):
         """The time of all sandboxes of this fake."""
         return self._world.clock
 
-    def exists(self, sandbox_id: str) -> bool:
-        """Say whether a sandbox lives."""
-        return sandbox_id in self._world.sandboxes
+    @property
+    def live_sandboxes(self) -> tuple[str, ...]:
+        """Ids of all sandboxes that live, whoever created them, oldest first."""
+        return tuple(self._world.sandboxes)
 
     def processes(self, sandbox_id: str) -> dict[int, tuple[str, ...]]:
         """Return what runs in a sandbox, by process id; nothing if there is no such sandbox."""

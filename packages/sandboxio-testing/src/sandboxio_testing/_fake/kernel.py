@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 
 from .handles import Handle
 from .process import Died, Family, Missing, Proc, Program, Steps
+from .procfs import ProcFs
+from .sockets import Ports
 from .tree import DirNode, FileNode, Tree, fail
 
 __all__ = ["Kernel"]
@@ -40,13 +42,14 @@ class Kernel:
         self.tree = tree
         self.now = now
         self.memory = memory
-        self.listeners: dict[int, str] = {}
+        self.ports = Ports()
         self._programs = programs
         self._interpreters = interpreters
         self._limit = processes
         self._pids = itertools.count(2)
         self._procs: dict[int, Proc] = {}
         self._running: Proc | None = None
+        self._procfs = ProcFs(tree)
 
     def living(self) -> list[Proc]:
         """Every process that has not ended, oldest first."""
@@ -87,7 +90,12 @@ class Kernel:
             proc.ignored = set(parent.ignored)
         proc.steps = guarded(proc, program)
         self._procs[pid] = proc
+        self._procfs.appears(proc)
         return proc
+
+    def became(self, proc: Proc) -> None:
+        """A process is another program now."""
+        self._procfs.appears(proc)
 
     def lookup(self, name: str, env: Mapping[str, str], cwd: str) -> Program | Missing:
         """Find a program as `execvp` does."""
@@ -173,6 +181,7 @@ class Kernel:
             return
         proc.status = status
         del self._procs[proc.pid]
+        self._procfs.vanishes(proc)
         if proc.steps is not None and proc is not self._running:
             proc.steps.close()
         for fd in list(proc.handles):
@@ -213,6 +222,7 @@ class Kernel:
     def _step(self, proc: Proc) -> None:
         assert proc.steps is not None
         self._running = proc
+        self._procfs.runs(proc)
         try:
             proc.wait = next(proc.steps)
         except StopIteration as stop:

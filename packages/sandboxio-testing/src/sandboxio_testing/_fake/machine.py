@@ -72,8 +72,8 @@ class Machine:
         for name in self._programs():
             node = self.tree.create(f"/bin/{name}", mode=0o555)
             node.program = name
-        hostname = self.tree.create("/etc/hostname")
-        hostname.data += b"sandbox\n"
+        self.tree.create("/etc/hostname").data += b"sandbox\n"
+        self.tree.create("/etc/passwd").data += b"user:x:1000:1000::/work:/bin/sh\n"
         for path in ("/bin", "/dev", "/etc", "/usr/local/bin", "/usr/local", "/usr", "/"):
             self.tree.find(path).mode = 0o555
         self.tree.used = 0
@@ -186,9 +186,9 @@ class Machine:
         if len(args) != len(ports):
             raise Unknown("the fake's http.server takes a port only")
         port = int(ports[0]) if ports else 8000
-        self.kernel.listeners[port] = proc.cwd
+        self.kernel.ports.directories[port] = proc.cwd
         try:
             yield from proc.sleep(math.inf)
         finally:
-            self.kernel.listeners.pop(port, None)
+            self.kernel.ports.directories.pop(port, None)
         return 0

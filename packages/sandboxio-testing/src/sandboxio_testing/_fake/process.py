@@ -212,6 +212,7 @@ class Proc:
         self.argv = argv
         if env is not None:
             self.env = dict(env)
+        self.kernel.became(self)
         program = self.kernel.lookup(argv[0], self.env, self.cwd)
         if isinstance(program, Missing):
             yield from self.write(2, f"{program.message}\n")

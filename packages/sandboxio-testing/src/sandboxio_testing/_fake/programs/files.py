@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fnmatch
 import stat
 from collections.abc import Mapping
 
@@ -309,22 +310,41 @@ def truncate(proc: Proc, args: Args) -> Steps:
 
 
 def find(proc: Proc, args: Args) -> Steps:
-    """List all paths below some; ``-type f``, ``d`` or ``l`` only those."""
-    rest = list(args)
-    kind = (
-        {"f": FileNode, "d": DirNode, "l": LinkNode}.get(rest[-1])
-        if rest[-2:-1] == ["-type"]
-        else None
-    )
-    paths = rest[:-2] if kind else rest
-    if any(path.startswith("-") for path in paths):
-        raise Unknown("the fake's find knows 'find [PATH…] [-type f|d|l]' only")
+    """List all paths below some: ``-name``, ``-type``, and ``-path … -prune`` as it is mostly used."""
+    rest = [arg for arg in args if arg not in ("(", ")", "-o", "-print")]
+    paths: list[str] = []
+    while rest and not rest[0].startswith("-"):
+        paths.append(rest.pop(0))
+    pruned: list[str] = []
+    names: list[str] = []
+    kinds: list[type[Node]] = []
+    while rest:
+        test = rest.pop(0)
+        if test == "-path" and len(rest) > 1:
+            pruned.append(rest.pop(0))
+            if rest[:1] == ["-prune"]:
+                del rest[0]
+            elif rest[:1] != ["-path"]:
+                raise Unknown("the fake's find knows -path with -prune only")
+        elif test == "-name" and rest:
+            names.append(rest.pop(0))
+        elif test == "-type" and rest[:1] and rest[0] in _KINDS:
+            kinds.append(_KINDS[rest.pop(0)])
+        else:
+            raise Unknown(f"the fake's find does not know {test}")
     for path in paths or ["."]:
         node = proc.tree.find(path, proc.cwd, follow=False)
         for here, item in sorted(proc.tree.walk(node, path), key=lambda pair: pair[0]):
-            if kind is None or isinstance(item, kind):
+            if any(here == prefix or here.startswith(f"{prefix}/") for prefix in pruned):
+                continue
+            name = here.rstrip("/").rpartition("/")[2] or here
+            fits = all(fnmatch.fnmatchcase(name, pattern) for pattern in names)
+            if fits and all(isinstance(item, kind) for kind in kinds):
                 yield from proc.write(1, here + "\n")
     return 0
+
+
+_KINDS: dict[str, type[Node]] = {"f": FileNode, "d": DirNode, "l": LinkNode}
 
 
 def basename(proc: Proc, args: Args) -> Steps:

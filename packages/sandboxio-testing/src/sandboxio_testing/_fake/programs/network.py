@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from ..handles import open_node
 from ..internet import Page, Reply
 from ..process import Proc, Steps
+from ..sockets import LOOPBACK
 from ..tree import DirNode, FileNode
 from .options import Tool, Unknown, options
 
@@ -36,9 +37,9 @@ EXIT_CODES = {Reply.DENIED_NAME: 6, Reply.DENIED_ADDRESS: 7, Reply.REFUSED: 7}
 def local_page(proc: Proc, url: str) -> Page | Reply | None:
     """Answer a request to the sandbox itself; ``None`` if it is for somebody else."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
-    if parts.hostname not in ("localhost", "127.0.0.1", "::1", "0.0.0.0"):  # noqa: S104 - a name
+    if parts.hostname not in LOOPBACK:
         return None
-    root = proc.kernel.listeners.get(parts.port or 80)
+    root = proc.kernel.ports.directories.get(parts.port or 80)
     if root is None:
         return Reply.REFUSED
     try:

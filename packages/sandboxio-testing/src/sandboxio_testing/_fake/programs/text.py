@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 
 from ..handles import open_node
-from ..process import Proc, Steps, Wait
+from ..process import Proc, Program, Steps, Wait
 from .options import Options, Tool, Unknown, options
 from .printing import unescaped
 
@@ -218,7 +218,9 @@ def _leading_number(line: bytes) -> tuple[int, bytes]:
 
 def grep(proc: Proc, args: Args) -> Steps:
     """Show lines that match; patterns are those of Python, as far as both agree."""
-    found = options("grep", args, flags="qcvFiEnx")
+    found = options("grep", args, flags="qcvFiEnxla", values="e")
+    if "e" in found.values:
+        found.rest.insert(0, found.values["e"])
     if not found.rest:
         return (yield from proc.complain("a pattern is missing", 2))
     text = found.rest[0]
@@ -228,10 +230,12 @@ def grep(proc: Proc, args: Args) -> Steps:
         rule = re.compile(os.fsencode(pattern), re.IGNORECASE if "i" in found.flags else 0)
     except re.error as error:
         return (yield from proc.complain(f"{text}: {error}", 2))
+    search = rule.match if "x" in found.flags else rule.search
+    if "l" in found.flags:
+        return (yield from _files_with(proc, found.rest[1:], search))
     data = yield from everything(proc, found.rest[1:])
     if data is None:
         return 2
-    search = rule.match if "x" in found.flags else rule.search
     matching = [
         (number, line)
         for number, line in enumerate(data.splitlines(), 1)
@@ -245,6 +249,40 @@ def grep(proc: Proc, args: Args) -> Steps:
         shown = b"%d\n" % len(matching) if "c" in found.flags else shown
         yield from proc.write(1, shown)
     return int(not matching)
+
+
+def _files_with(
+    proc: Proc, paths: list[str], search: Callable[[bytes], re.Match[bytes] | None]
+) -> Steps:
+    status = 1
+    for path in paths:
+        try:
+            node = proc.tree.file(path, proc.cwd)
+        except OSError as error:
+            yield from proc.complain(f"{path}: {error.strerror}")
+            continue
+        if any(search(line) for line in bytes(node.data).splitlines()):
+            yield from proc.write(1, path + "\n")
+            status = 0
+    return status
+
+
+def xargs(proc: Proc, args: Args) -> Steps:
+    """Run a program with the words of stdin as arguments, some hundred at once."""
+    found = options("xargs", args, flags="r", values="n", stop_at_first=True)
+    command = tuple(found.rest) or ("echo",)
+    words = (yield from proc.read_all(0)).split()
+    size = int(found.values.get("n", "500"))
+    status = 0
+    for start in range(0, len(words), size):
+        argv = (*command, *map(os.fsdecode, words[start : start + size]))
+        child = proc.fork(_running(argv), argv)
+        status = (yield from proc.wait_for(child)) or status
+    return 123 if 0 < status < 126 else status
+
+
+def _running(argv: Args) -> Program:
+    return lambda proc: proc.exec(argv)
 
 
 def tee(proc: Proc, args: Args) -> Steps:
@@ -291,5 +329,6 @@ TOOLS: Mapping[str, Tool] = {
     "tee": tee,
     "tr": tr,
     "wc": wc,
+    "xargs": xargs,
     "yes": yes,
 }

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..process import Proc
+from .sockets import Socket, socket_attribute
 from .values import CannotModel, File, Module, Native, Opaque, Raised, Value, checked_format, pure
 
 __all__ = ["attribute", "enter"]
@@ -65,6 +66,8 @@ def attribute(value: Any, name: str) -> Any:
         return value.attributes[name]
     if isinstance(value, File):
         return _of_file(value, name)
+    if isinstance(value, Socket):
+        return socket_attribute(value, name)
     if isinstance(value, str) and name == "format":
         return pure("format", lambda *args: _formatted(value, args))
     if isinstance(value, BaseException) and name in ("args", "code", "errno"):
@@ -100,9 +103,9 @@ def _formatted(template: str, args: tuple[Any, ...]) -> str:
     return checked_format(template).format(*args)
 
 
-def enter(value: Any) -> File:
+def enter(value: Any) -> File | Socket:
     """Return what a ``with`` statement gives to its block."""
-    if not isinstance(value, File):
+    if not isinstance(value, (File, Socket)):
         raise CannotModel("with on such a value")
     return value
 

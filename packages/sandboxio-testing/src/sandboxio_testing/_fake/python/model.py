@@ -19,6 +19,7 @@ from ..programs.network import Fetch
 from .expressions import Expressions
 from .methods import attribute, enter
 from .modules import Ended, modules, text_of
+from .sockets import Socket
 from .values import CannotModel, File, Raised, Value
 
 __all__ = ["CANNOT_MODEL", "run_python"]
@@ -263,7 +264,7 @@ class _Model(Expressions):
         return None
 
     def _with(self, items: list[ast.withitem], body: list[ast.stmt]) -> Value:
-        opened: list[File] = []
+        opened: list[File | Socket] = []
         for item in items:
             file = enter((yield from self.value(item.context_expr)))
             opened.append(file)
@@ -273,6 +274,9 @@ class _Model(Expressions):
             yield from self.block(body)
         finally:
             for file in opened:
+                if isinstance(file, Socket):
+                    file.close(self.proc)
+                    continue
                 self.proc.close(file.fd)
                 file.closed = True
         return None

@@ -12,6 +12,7 @@ from ..handles import open_node
 from ..internet import Reply
 from ..process import Died, Proc
 from ..programs.network import Fetch
+from .sockets import socket_module
 from .values import (
     BIG,
     CannotModel,
@@ -24,6 +25,7 @@ from .values import (
     checked_format,
     checked_size,
     pure,
+    reason,
 )
 
 __all__ = ["BUILTINS", "ERRORS", "modules"]
@@ -149,6 +151,7 @@ def _pow(base: Any, exponent: Any, modulus: Any = None) -> Any:
 PURE: dict[str, Callable[..., Any]] = {
     "abs": abs,
     "all": all,
+    "ascii": ascii,
     "any": any,
     "bin": bin,
     "bool": bool,
@@ -235,26 +238,19 @@ def modules(proc: Proc, fetch: Fetch) -> dict[str, Module]:
             raise CannotModel("urlopen() of such a request")
         answer = fetch(proc, args[0])
         if isinstance(answer, Reply):
-            raise Raised(OSError(f"<urlopen error {_reason(answer)}>"))
+            raise Raised(OSError(f"<urlopen error {reason(answer)}>"))
         if answer.status >= 400:
             raise Raised(OSError(f"HTTP Error {answer.status}"))
         return File(-1, writes=False, binary=True, data=answer.body)
-
-    def connect(proc: Proc, args: list[Any], keywords: dict[str, Any]) -> Value:
-        yield from proc.tick()
-        if not args or not isinstance(args[0], tuple):
-            raise CannotModel("create_connection() to such an address")
-        address: list[Any] = list(*args[:1])
-        answer = fetch(proc, f"tcp://{address[0]}:{address[1]}")
-        if isinstance(answer, Reply):
-            raise Raised(OSError(_reason(answer)))
-        return File(-1, writes=False, binary=True, data=b"")
 
     def getenv(name: str, default: str | None = None) -> str | None:
         return proc.env.get(name, default)
 
     def listdir(*path: str) -> list[str]:
         return sorted(proc.tree.directory(path[0] if path else ".", proc.cwd).entries)
+
+    def rename(source: str, target: str) -> None:
+        proc.tree.rename(source, target, proc.cwd)
 
     def exists(path: str) -> bool:
         try:
@@ -296,10 +292,11 @@ def modules(proc: Proc, fetch: Fetch) -> dict[str, Module]:
                 "kill": Native("kill", kill),
                 "listdir": pure("listdir", listdir),
                 "path": path,
+                "rename": pure("rename", rename),
             },
         ),
         "os.path": path,
-        "socket": Module("socket", {"create_connection": Native("create_connection", connect)}),
+        "socket": socket_module(fetch),
         "sys": Module(
             "sys",
             {
@@ -333,11 +330,3 @@ class Ended(Exception):
     def __init__(self, status: int) -> None:
         super().__init__(status)
         self.status = status
-
-
-def _reason(reply: Reply) -> str:
-    return {
-        Reply.DENIED_NAME: "[Errno -3] Temporary failure in name resolution",
-        Reply.DENIED_ADDRESS: "[Errno 101] Network is unreachable",
-        Reply.REFUSED: "[Errno 111] Connection refused",
-    }[reply]

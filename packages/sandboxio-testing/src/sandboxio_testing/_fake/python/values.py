@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from ..internet import Reply
 from ..process import Proc, Wait
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "checked_size",
     "host_function",
     "pure",
+    "reason",
 ]
 
 Value: TypeAlias = Generator[Wait, None, Any]
@@ -111,3 +113,12 @@ def checked_format(spec: str) -> str:
     if any(len(number) > 4 for number in re.findall(r"\d+", spec)):
         raise CannotModel(f"the format {spec[:40]!r}")
     return spec
+
+
+def reason(reply: Reply) -> str:
+    """Return what an ``OSError`` says about a request that was not answered."""
+    return {
+        Reply.DENIED_NAME: "[Errno -3] Temporary failure in name resolution",
+        Reply.DENIED_ADDRESS: "[Errno 101] Network is unreachable",
+        Reply.REFUSED: "[Errno 111] Connection refused",
+    }[reply]

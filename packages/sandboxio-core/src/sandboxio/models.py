@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import Enum, Flag, auto
-from typing import Literal
+from typing import Any, Literal, cast
 
 from .errors import ConfigurationError, ExecutionError
 
@@ -26,6 +26,27 @@ __all__ = [
     "Resources",
     "RichOutput",
 ]
+
+
+LONGEST_REPR = 198
+"""Characters of the representation of a value; what is longer is cut."""
+
+
+class _ShortRepr:
+    """A dataclass that shows what differs from its defaults, and never more than fits a line."""
+
+    def __init_subclass__(cls) -> None:
+        # A subclass that is a dataclass would be given the long one again.
+        cls.__repr__ = _ShortRepr.__repr__  # type: ignore[method-assign]  # that is its purpose
+
+    def __repr__(self) -> str:
+        shown = (
+            f"{part.name}={value!r}"
+            for part in fields(cast("Any", self))
+            if part.repr and (value := getattr(self, part.name)) != part.default
+        )
+        text = f"{type(self).__name__}({', '.join(shown)})"
+        return text if len(text) <= LONGEST_REPR else f"{text[: LONGEST_REPR - 2]}…)"
 
 
 class Capability(Flag):
@@ -152,8 +173,8 @@ class Resources:
     processes: int | None = None
 
 
-@dataclass(frozen=True)
-class NetworkPolicy:
+@dataclass(frozen=True, repr=False)
+class NetworkPolicy(_ShortRepr):
     """What a sandbox may reach. The default denies everything.
 
     Attributes:
@@ -174,7 +195,7 @@ class NetworkPolicy:
     ingress_ports: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RichOutput:
     """One rich result of an interpreter.
 
@@ -191,8 +212,11 @@ class RichOutput:
     mime_type: str
     data: str
 
+    def __repr__(self) -> str:
+        return f"<RichOutput {self.mime_type[:100]} {len(self.data)} characters>"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class OutputChunk:
     """A piece of what a running command wrote.
 
@@ -209,9 +233,12 @@ class OutputChunk:
     stream: Literal["stdout", "stderr"]
     data: bytes
 
+    def __repr__(self) -> str:
+        return f"<OutputChunk {self.stream} {len(self.data)} bytes>"
 
-@dataclass(frozen=True)
-class FileInfo:
+
+@dataclass(frozen=True, repr=False)
+class FileInfo(_ShortRepr):
     """One entry of a directory in the sandbox.
 
     Attributes:
@@ -259,7 +286,7 @@ class Meter:
     running_ms: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ExecResult:
     r"""How a command or a piece of code ended.
 
@@ -284,6 +311,13 @@ class ExecResult:
     meter: Meter | None = None
     streamed: bool = False
 
+    def __repr__(self) -> str:
+        # What a program wrote may be anything, and any length.
+        sizes = f"stdout={len(self.stdout)} stderr={len(self.stderr)} characters"
+        what = "streamed" if self.streamed else sizes
+        meter = "" if self.meter is None else f" {self.meter.duration_ms} ms {self.meter.backend}"
+        return f"<ExecResult exit={self.exit_code} {what}{meter}"[:190] + ">"
+
     @property
     def ok(self) -> bool:
         """Whether the exit code is 0."""
@@ -297,16 +331,12 @@ class ExecResult:
         """
         if self.ok:
             return self
-        tail = self.stderr.strip().rpartition("\n")[2][-200:]
-        raise ExecutionError(
-            f"The command exited with status {self.exit_code}.",
-            result=self,
-            hint=f"Its last line on stderr: {tail}" if tail else None,
-        )
+        # Not a word of the output: errors are logged, and a command may print a secret.
+        raise ExecutionError(f"The command exited with status {self.exit_code}.", result=self)
 
 
-@dataclass(frozen=True)
-class ManagedSandbox:
+@dataclass(frozen=True, repr=False)
+class ManagedSandbox(_ShortRepr):
     """A sandbox that a backend still holds, as `sandboxio reap` lists it.
 
     Attributes:
@@ -353,8 +383,8 @@ class AppliedCap:
     verified: bool
 
 
-@dataclass(frozen=True)
-class AppliedPolicy:
+@dataclass(frozen=True, repr=False)
+class AppliedPolicy(_ShortRepr):
     """What is in force on one sandbox, as applied and read back, not as asked for.
 
     Attributes:
@@ -387,8 +417,8 @@ class AppliedPolicy:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Health:
+@dataclass(frozen=True, repr=False)
+class Health(_ShortRepr):
     """Whether a backend could create a sandbox now; cheap to ask, and free of secrets.
 
     Attributes:
@@ -409,8 +439,8 @@ class Health:
     facts: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class BackendConfig:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class BackendConfig(_ShortRepr):
     """Typed configuration of one sandbox; each backend has a subclass with its own options.
 
     Every field means what the argument of ``create()`` of that name means. An argument given

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 from .._observe.record import Record
@@ -64,7 +64,8 @@ class EngineFiles:
         content = check_data(data, "data")
         async with self._operation("file_write", path) as record:
             record.bytes_in = len(content)
-            await self._live.driver.write(path, _once(content), FileMeta(size=len(content)))
+            async with aclosing(_once(content)) as chunks:
+                await self._live.driver.write(path, chunks, FileMeta(size=len(content)))
 
     async def upload(self, local: str | Path, remote: str) -> None:
         """Copy a file of the host into the sandbox."""
@@ -73,8 +74,9 @@ class EngineFiles:
         async with (
             self._operation("file_upload", remote) as record,
             outgoing(source) as (meta, chunks),
+            aclosing(_counted(chunks, record)) as counted,
         ):
-            await self._live.driver.write(remote, _counted(chunks, record), meta)
+            await self._live.driver.write(remote, counted, meta)
 
     async def download(self, remote: str, local: str | Path) -> None:
         """Copy a file of the sandbox to the host."""

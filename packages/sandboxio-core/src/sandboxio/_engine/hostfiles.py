@@ -7,7 +7,7 @@ import os
 import secrets
 import stat
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import cast
 
@@ -67,12 +67,13 @@ async def outgoing(path: Path) -> AsyncGenerator[tuple[FileMeta, AsyncIterator[b
                 path=str(path),
                 hint="Upload files one by one, or pack a directory into an archive first.",
             )
-        yield (
-            FileMeta(
-                mode=stat.S_IMODE(info.st_mode) & 0o777, mtime=info.st_mtime, size=info.st_size
-            ),
-            _pieces(fd, path),
-        )
+        async with aclosing(_pieces(fd, path)) as pieces:
+            yield (
+                FileMeta(
+                    mode=stat.S_IMODE(info.st_mode) & 0o777, mtime=info.st_mtime, size=info.st_size
+                ),
+                pieces,
+            )
     finally:
         os.close(fd)
 

@@ -84,8 +84,14 @@ def check_env(env: object, name: str = "env") -> dict[str, str]:
     checked: dict[str, str] = {}
     for any_key, value in cast("Mapping[object, object]", env).items():
         key = check_text(any_key, f"A key of {name}")
-        if not key or "=" in key:
-            raise ConfigurationError(f"{key!r} cannot be the name of an environment variable.")
+        if not key:
+            raise ConfigurationError(f"A key of {name} is empty.")
+        if "=" in key:
+            # Only up to the "=": what follows it is a value, and may be a secret.
+            shown = key.partition("=")[0]
+            raise ConfigurationError(
+                f"A key of {name} has an '=' after {shown!r}.", hint="Pass {key: value}."
+            )
         checked[key] = check_text(value, f"The value of {name}[{key!r}]")
     return checked
 

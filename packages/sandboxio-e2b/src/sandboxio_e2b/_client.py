@@ -1,0 +1,322 @@
+"""E2B's SDK behind the few calls that this backend makes; the only file that imports it.
+
+Everything here runs on the loop of `Portal`. The SDK's own retries and timeouts are off: the
+former would wait on the caller's behalf, and the latter fire late, in the wrong task, or not at
+all. Every call is bounded by whoever makes it.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol, cast
+
+import httpx
+from e2b import ApiParams, AsyncCommandHandle, SandboxInfo, SandboxQuery
+from e2b_code_interpreter import AsyncSandbox, Execution, OutputMessage
+
+from sandboxio.errors import SandboxError
+from sandboxio_e2b._errors import answer_in, translated
+
+__all__ = ["Client", "Code", "Command", "Info", "Native"]
+
+PAGE = 100
+"""Sandboxes asked for at once when they are listed; the most that E2B gives."""
+
+END_MARK = b"end_of_execution"
+
+
+class Code(Protocol):
+    """What came of a piece of code, as far as this backend looks at it."""
+
+    results: list[Any]
+    error: Any
+
+
+@dataclass(frozen=True)
+class Info:
+    """What E2B says of a sandbox."""
+
+    id: str
+    metadata: dict[str, str]
+    running: bool
+    started: datetime
+    ends: datetime
+    cpu: float
+    memory_mb: float
+    internet: bool | None
+    allow: tuple[str, ...] | None
+    deny: tuple[str, ...] | None
+
+
+class Complete:
+    """Notes whether the answer of an execution came to its end."""
+
+    def __init__(self) -> None:
+        self.seen = False
+        self.end = False
+        self._tail = b""
+
+    def look(self, data: bytes) -> None:
+        """Look at a piece of the answer."""
+        self._tail = (self._tail + data)[-4096:]
+
+    def finish(self) -> None:
+        """Look at how it ended."""
+        self.seen = True
+        self.end = END_MARK in self._tail.rstrip().rpartition(b"\n")[2]
+
+
+_execution: contextvars.ContextVar[Complete | None] = contextvars.ContextVar(
+    "execution", default=None
+)
+
+
+class Native(AsyncSandbox):
+    """E2B's own sandbox class, which also notes whether an execution's answer was cut.
+
+    The SDK reports a truncated answer as a success, so its HTTP client is given a look at the end.
+    """
+
+    @property
+    def _client(self) -> httpx.AsyncClient:
+        client = super()._client
+        note = _execution.get()
+        if note is not None:
+
+            async def watch(response: httpx.Response) -> None:
+                stream = response.stream
+                if response.is_success and isinstance(stream, httpx.AsyncByteStream):
+                    response.stream = _Watched(stream, note)
+
+            client.event_hooks = {"request": [], "response": [watch]}
+        return client
+
+
+class _Watched(httpx.AsyncByteStream):
+    def __init__(self, stream: httpx.AsyncByteStream, note: Complete) -> None:
+        self._stream = stream
+        self._note = note
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self._stream:
+            self._note.look(piece)
+            yield piece
+        self._note.finish()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class Command:
+    """A command that runs in the background, with its stdin open."""
+
+    def __init__(self, native: Native, handle: AsyncCommandHandle[Any]) -> None:
+        self._native = native
+        self._handle = handle
+
+    async def send(self, data: bytes, bound: float) -> None:
+        """Write to its stdin, all of it or none."""
+        with mapped():
+            await self._native.commands.send_stdin(self._handle.pid, data, request_timeout=bound)
+
+    async def wait(self) -> int:
+        """Return its exit code; -1 if a signal ended it."""
+        with mapped():
+            try:
+                return int((await self._handle.wait()).exit_code)
+            except Exception as error:
+                code = getattr(error, "exit_code", None)
+                if isinstance(code, int):
+                    return code  # this SDK raises what is no failure
+                raise
+
+    async def kill(self, bound: float) -> None:
+        """Kill its process. Its children live on; that one is gone already is fine."""
+        with mapped():
+            await self._native.commands.kill(self._handle.pid, request_timeout=bound)
+
+    async def let_go(self) -> None:
+        """Stop listening, which frees the connection, and leave it running."""
+        with mapped():
+            await self._handle.disconnect()
+
+
+class Client:
+    """The calls of the control plane, for one deployment of E2B."""
+
+    def __init__(self, domain: str | None) -> None:
+        self._domain = domain
+
+    def _options(self) -> ApiParams:
+        options = ApiParams(retries=0, request_timeout=0)
+        if self._domain is not None:
+            options["domain"] = self._domain
+        return options
+
+    async def create(
+        self,
+        *,
+        template: str | None,
+        timeout: int,
+        metadata: dict[str, str],
+        allow: tuple[str, ...],
+        internet: bool,
+        key: str,
+    ) -> Native:
+        """Create a sandbox, or find the one that was created with the same key before."""
+        with mapped():
+            return cast(
+                "Native",
+                await Native.create(
+                    template,
+                    timeout,
+                    metadata,
+                    allow_internet_access=None if allow else internet,
+                    network=(
+                        {"allow_out": list(allow), "deny_out": ["0.0.0.0/0"]} if allow else None
+                    ),
+                    idempotency_key=key,
+                    **self._options(),
+                ),
+            )
+
+    async def info(self, sandbox_id: str) -> Info | None:
+        """Return what E2B says of a sandbox, or ``None`` if it has none of that id."""
+        try:
+            with mapped():
+                return _info(await Native.get_info(sandbox_id, **self._options()))
+        except SandboxError as error:
+            if _unknown(error):
+                return None
+            raise
+
+    async def attach(self, sandbox_id: str) -> Native:
+        """Return the SDK's object for a sandbox that runs.
+
+        The SDK's ``connect`` is no look but a change: it sets a lifetime, and it resumes. The one
+        that is asked for here is a second, which never shortens what is left and cannot lengthen it
+        beyond that.
+        """
+        with mapped():
+            return cast("Native", await Native.connect(sandbox_id, 1, **self._options()))
+
+    async def kill(self, sandbox_id: str) -> bool:
+        """End a sandbox; ``False`` if there is none."""
+        with mapped():
+            return bool(await Native.kill(sandbox_id, **self._options()))
+
+    async def list(self, metadata: Mapping[str, str]) -> list[Info]:
+        """List the sandboxes, running or paused, that have all of this metadata."""
+        found: list[Info] = []
+        with mapped():
+            pages = Native.list(SandboxQuery(metadata=dict(metadata)), PAGE, **self._options())
+            while pages.has_next:
+                found += [_info(item) for item in await pages.next_items()]
+        return found
+
+    async def run(
+        self,
+        native: Native,
+        command: str,
+        on_stdout: Callable[[str], Awaitable[None]],
+        on_stderr: Callable[[str], Awaitable[None]],
+        bound: float,
+    ) -> Command:
+        """Start a command in the background.
+
+        ``timeout=0``: otherwise the SDK cancels the task that called this, whenever that is.
+        """
+        with mapped():
+            handle = await native.commands.run(
+                command,
+                background=True,
+                stdin=True,
+                timeout=0,
+                request_timeout=bound,
+                on_stdout=on_stdout,
+                on_stderr=on_stderr,
+                retain_output=False,
+            )
+        return Command(native, handle)
+
+    async def create_context(self, native: Native, language: str, bound: float) -> Any:
+        """Start an interpreter."""
+        with mapped():
+            return await native.create_code_context(language=language, request_timeout=bound)
+
+    async def remove_context(self, native: Native, context: Any) -> None:
+        """End an interpreter."""
+        with mapped():
+            await native.remove_code_context(context)
+
+    async def execute(
+        self,
+        native: Native,
+        code: str,
+        context: Any,
+        on_stdout: Callable[[OutputMessage], None],
+        on_stderr: Callable[[OutputMessage], None],
+    ) -> tuple[Execution, bool]:
+        """Run code in an interpreter; also returns whether all of the answer came."""
+        note = Complete()
+        token = _execution.set(note)
+        try:
+            with mapped():
+                done = await native.run_code(
+                    code,
+                    context=context,
+                    timeout=0,
+                    request_timeout=0,
+                    on_stdout=on_stdout,
+                    on_stderr=on_stderr,
+                )
+        finally:
+            _execution.reset(token)
+        return done, note.end
+
+
+@contextmanager
+def mapped() -> Generator[None, None, None]:
+    """Turn what the SDK raises into errors of sandboxio."""
+    try:
+        yield
+    except Exception as error:
+        ours = translated(error)
+        if ours is error:
+            raise
+        raise ours from error
+
+
+def _unknown(error: SandboxError) -> bool:
+    cause = error.__cause__
+    if cause is None:
+        return False
+    answer = answer_in(cause)
+    return type(cause).__name__ == "SandboxNotFoundException" or (
+        answer is not None and answer.status in (400, 404)
+    )
+
+
+def _info(info: SandboxInfo) -> Info:
+    network: Any = info.network
+    return Info(
+        id=info.sandbox_id,
+        metadata=dict(info.metadata),
+        running=str(getattr(info.state, "value", info.state)) == "running",
+        started=info.started_at,
+        ends=info.end_at,
+        cpu=info.cpu_count,
+        memory_mb=info.memory_mb,
+        internet=info.allow_internet_access,
+        allow=_addresses(network, "allow_out"),
+        deny=_addresses(network, "deny_out"),
+    )
+
+
+def _addresses(network: Any, key: str) -> tuple[str, ...] | None:
+    value = network.get(key) if isinstance(network, Mapping) else getattr(network, key, None)
+    return tuple(str(item) for item in value) if isinstance(value, list | tuple) else None

@@ -1,0 +1,243 @@
+"""One live sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+from sandboxio.errors import OutputLimitExceeded
+from sandboxio.models import AppliedPolicy, Capability, FileInfo
+from sandboxio.spi import (
+    CodeResult,
+    Command,
+    FileMeta,
+    GuestSandbox,
+    ProcessDriver,
+    run_to_the_end,
+)
+from sandboxio_e2b._client import Client, Native
+from sandboxio_e2b._contexts import MAX_OUTPUT, Contexts
+from sandboxio_e2b._guest import Guest
+from sandboxio_e2b._portal import Portal
+from sandboxio_e2b._process import LinkedProcess
+
+__all__ = ["CAPABILITIES", "E2BSandbox"]
+
+CAPABILITIES = (
+    Capability.RUN_COMMAND
+    | Capability.RUN_CODE
+    | Capability.STATEFUL_CODE
+    | Capability.STREAMING
+    | Capability.STDIN
+    | Capability.FILESYSTEM
+    | Capability.UPLOAD_DOWNLOAD
+    | Capability.NETWORK_POLICY
+    | Capability.NETWORK_ALLOWLIST
+)
+
+STOP_GRACE = 5.0
+"""Seconds to stop code that was cancelled, before the whole sandbox is ended for it."""
+
+
+class E2BSandbox(GuestSandbox):
+    """Drives one sandbox: commands and files through its guest, code through E2B's interpreter."""
+
+    def __init__(
+        self,
+        portal: Portal,
+        client: Client,
+        native: Native,
+        guest: Guest,
+        policy: AppliedPolicy,
+        secrets: tuple[str, ...],
+    ) -> None:
+        # The channel comes later, with the first connection.
+        self._portal = portal
+        self._client = client
+        self._native = native
+        self._guest = guest
+        self._policy = policy
+        self._secrets = secrets
+        self._contexts = Contexts(client, native)
+        self._id = native.sandbox_id
+
+    @property
+    def id(self) -> str:
+        """E2B's id of it."""
+        return self._id
+
+    @property
+    def native(self) -> Native:
+        """The SDK's own object; to be used on asyncio."""
+        return self._native
+
+    @property
+    def capabilities(self) -> Capability:
+        """What it can do."""
+        return CAPABILITIES
+
+    @property
+    def policy(self) -> AppliedPolicy:
+        """What is in force."""
+        return self._policy
+
+    @property
+    def workdir(self) -> str:
+        """Where relative paths start."""
+        return self._guest.home
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Secret values that it was created with."""
+        return self._secrets
+
+    @property
+    def remaining(self) -> float:
+        """Seconds of lifetime left."""
+        return self._guest.remaining
+
+    async def _connected(self) -> None:
+        if not self._guest.usable:
+            await self._portal.call(self._guest.connect)
+        channel = self._guest.channel
+        assert channel is not None
+        self.channel = channel
+
+    async def start(self, command: Command) -> ProcessDriver:
+        """Start a command."""
+        await self._connected()
+        link = self._guest.link
+        assert link is not None
+        return LinkedProcess(await super().start(command), self._guest, link, self._portal)
+
+    @asynccontextmanager
+    async def read(self, path: str) -> AsyncGenerator[tuple[FileMeta, AsyncIterator[bytes]], None]:
+        """Open a regular file."""
+        await self._connected()
+        async with super().read(path) as opened:
+            yield opened
+
+    async def write(self, path: str, chunks: AsyncIterator[bytes], meta: FileMeta) -> None:
+        """Write a file atomically."""
+        await self._connected()
+        await super().write(path, chunks, meta)
+
+    async def stat(self, path: str) -> FileInfo:
+        """Describe one path, without following a final link."""
+        await self._connected()
+        return await super().stat(path)
+
+    async def ls(self, path: str) -> list[FileInfo]:
+        """List a directory."""
+        await self._connected()
+        return await super().ls(path)
+
+    async def mkdir(self, path: str, *, parents: bool) -> None:
+        """Make a directory."""
+        await self._connected()
+        await super().mkdir(path, parents=parents)
+
+    async def remove(self, path: str) -> None:
+        """Remove a path and all below it."""
+        await self._connected()
+        await super().remove(path)
+
+    async def run_code(
+        self,
+        code: str,
+        *,
+        language: str,
+        context_id: str | None,
+        env: Mapping[str, str],
+        timeout: float,
+    ) -> CodeResult:
+        """Run code: in the interpreter of a context, or once in a Python of its own.
+
+        Without a context nothing may be kept, and E2B's own default interpreter keeps everything.
+        """
+        if context_id is None and language == "python":
+            return await self._once(code, env, timeout)
+        ended = Stopped()
+
+        async def run() -> CodeResult:
+            try:
+                return await self._contexts.run(code, language, context_id, env)
+            finally:
+                ended.done = True
+
+        try:
+            return await self._portal.call(run)
+        except BaseException:
+            if not ended.done:
+                await run_to_the_end(lambda: self._stopped(ended), grace=STOP_GRACE + 1)
+            raise
+
+    async def _once(self, code: str, env: Mapping[str, str], timeout: float) -> CodeResult:
+        command = Command(
+            argv=("python3", "-"),
+            env=env,
+            cwd=None,
+            stdin=code.encode() or b"\n",
+            keep_stdin_open=False,
+            timeout=timeout,
+            call="run_code",
+        )
+        process = await self.start(command)
+        output = {"stdout": bytearray(), "stderr": bytearray()}
+        try:
+            while (chunk := await process.receive()) is not None:
+                output[chunk.stream] += chunk.data
+                if len(output["stdout"]) + len(output["stderr"]) > MAX_OUTPUT:
+                    raise OutputLimitExceeded(
+                        f"The code wrote more than {MAX_OUTPUT} bytes and was killed.",
+                        limit="output of run_code",
+                        value=MAX_OUTPUT,
+                    )
+            ended = await process.wait()
+        except BaseException:
+            outcome = await run_to_the_end(process.kill, grace=STOP_GRACE)
+            if not outcome.finished or outcome.error is not None:
+                await run_to_the_end(self.terminate, grace=STOP_GRACE)
+            raise
+        return CodeResult(ended.exit_code, bytes(output["stdout"]), bytes(output["stderr"]))
+
+    async def _stopped(self, ended: Stopped) -> None:
+        import anyio
+
+        with anyio.move_on_after(STOP_GRACE):
+            while not ended.done:
+                await anyio.sleep(0.01)
+        if not ended.done:
+            await self.terminate()
+
+    async def alive(self) -> bool:
+        """Say whether E2B still has it."""
+        info = await self._portal.call(lambda: self._client.info(self._id))
+        return info is not None and info.running
+
+    async def terminate(self) -> None:
+        """End it and return when E2B has it no more."""
+        self._close_channel()
+
+        async def end() -> None:
+            # First of all: this frees a connection, which the next call may be waiting for.
+            await self._guest.close(cut=False)
+            await self._client.kill(self._id)
+
+        await self._portal.call(end)
+
+    async def detach(self) -> None:
+        """Let go of it and leave it running; what was started through this handle ends."""
+        self._close_channel()
+        await self._portal.call(lambda: self._guest.close(cut=True))
+
+    def _close_channel(self) -> None:
+        if self._guest.channel is not None:
+            self._guest.channel.close()
+
+
+class Stopped:
+    """Whether code that was cancelled has been stopped."""
+
+    def __init__(self) -> None:
+        self.done = False

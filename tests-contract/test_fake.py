@@ -4,33 +4,65 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from sandboxio.models import Capability, IsolationTier
 from sandboxio_testing import FakeBackend
 from sandboxio_testing.suite import BackendContract, ProviderFacts, Witness
-
-FAKE = FakeBackend()
 
 
 class FakeWitness(Witness):
     """Looks into the simulated machines."""
 
+    def __init__(self, fake: FakeBackend) -> None:
+        self._fake = fake
+
     def sandboxes(self) -> Collection[str]:
-        return FAKE.live_sandboxes
+        return self._fake.live_sandboxes
 
     def processes(self, sandbox_id: str, marker: str) -> int:
-        found = FAKE.processes(sandbox_id).values()
+        found = self._fake.processes(sandbox_id).values()
         return sum(marker in argument for argv in found for argument in argv)
 
     def facts(self, sandbox_id: str) -> ProviderFacts:
         return ProviderFacts(network="none", privileged=False, host_paths=())
 
     def destroy(self, sandbox_id: str) -> None:
-        if sandbox_id in FAKE.live_sandboxes:
-            FAKE.expire(sandbox_id)
+        if sandbox_id in self._fake.live_sandboxes:
+            self._fake.expire(sandbox_id)
 
 
-class TestFake(BackendContract):
-    backend = FAKE
-    witness = FakeWitness()
+class FakeContract(BackendContract):
+    """What all configurations of the fake have in common."""
+
+    backend: FakeBackend
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.witness = FakeWitness(cls.backend)
 
     async def pass_time(self, seconds: float) -> None:
-        await FAKE.clock.advance(seconds)
+        await self.backend.clock.advance(seconds)
+
+
+class TestFake(FakeContract):
+    """All that it models."""
+
+    backend = FakeBackend()
+
+
+class TestFakeWithLittle(FakeContract):
+    """Almost nothing."""
+
+    backend = FakeBackend(capabilities=Capability.RUN_COMMAND | Capability.NETWORK_POLICY)
+
+
+class TestFakeOfUnknownTier(FakeContract):
+    """A tier that nobody claims."""
+
+    backend = FakeBackend(isolation=IsolationTier.UNKNOWN)
+
+
+class TestFakeWithCapsOfTemplate(FakeContract):
+    """Caps that belong to the template."""
+
+    backend = FakeBackend(resource_caps=False)
+    resource_caps_supported = False

@@ -84,6 +84,11 @@ def request(
 
 
 @pytest.fixture
+def ask() -> Callable[..., ProvisionRequest]:
+    return request
+
+
+@pytest.fixture
 def driver() -> LocalDriver:
     return LocalDriver()
 

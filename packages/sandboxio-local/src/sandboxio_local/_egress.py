@@ -104,8 +104,10 @@ def _pasta(path: str) -> tuple[str, ...]:
 
 
 def _slirp(path: str) -> tuple[str, ...]:
+    # It takes its own mount namespace only if it is root where it is, as the caller's root makes it.
+    mounts = ("--enable-sandbox",) if os.geteuid() == 0 else ()
     return (
         *(path, "--configure", "--mtu=65520", "--disable-host-loopback"),
-        *("--enable-sandbox", "--enable-seccomp"),
+        *(*mounts, "--enable-seccomp"),
         *("--userns-path={user}", "--netns-type=path", "{net}", "tap0"),
     )

@@ -98,7 +98,7 @@ class Warden:
 
         errors = self.stream()
         root = self.options.uid >= 0
-        self.helper = network.start(self.options.helper, init, errors, enter=root)
+        self.helper = network.start(self.waiting, self.options.helper, init, errors, enter=root)
         os.close(errors)
         self.note("helper", self.helper)
         network.wait(self.waiting, init, bound=HELPER_BOUND)

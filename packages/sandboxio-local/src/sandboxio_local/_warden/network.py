@@ -1,7 +1,7 @@
 """The helper that connects a sandbox's network namespace to the host's network."""
 
 # What these rules ask for (pathlib, contextlib) takes longer to import than all the rest here.
-# ruff: noqa: PTH123, S606
+# ruff: noqa: PTH116, PTH123, S606
 from __future__ import annotations
 
 import os
@@ -15,14 +15,18 @@ __all__ = ["start", "wait"]
 POLL_PAUSE = 0.002
 """Seconds between two looks at the routes of the sandbox; a helper needs some ten milliseconds."""
 
+SETUP_BOUND = 10.0
+"""Seconds for bubblewrap to mount everything; it takes some milliseconds."""
+
 _NS_GET_USERNS = 0xB701
 _NS_GET_PARENT = 0xB702
 
 
-def start(command: list[str], init: int, errors: int, *, enter: bool) -> int:
+def start(waiting: Waiting, command: list[str], init: int, errors: int, *, enter: bool) -> int:
     """Start a helper and return its pid.
 
     Args:
+        waiting: How to wait.
         command: Its arguments; ``{net}`` and ``{user}`` stand for paths of the sandbox's network
             namespace and of the user namespace that owns it.
         init: The sandbox's first process.
@@ -32,6 +36,7 @@ def start(command: list[str], init: int, errors: int, *, enter: bool) -> int:
     net = os.open(f"/proc/{init}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     # Not the one that the sandbox runs in: bubblewrap nests a second one, without rights here.
     user = ioctl(net, _NS_GET_USERNS)
+    _wait_for_setup(waiting, init, user)
     pid = os.fork()
     if pid == 0:
         try:
@@ -55,6 +60,22 @@ def start(command: list[str], init: int, errors: int, *, enter: bool) -> int:
     os.close(net)
     os.close(user)
     return pid
+
+
+def _wait_for_setup(waiting: Waiting, init: int, user: int) -> None:
+    """Return when bubblewrap has set up everything, loopback included.
+
+    Two programs that configure one network namespace at once disturb each other. Changing to the
+    nested user namespace is the last thing that bubblewrap does before it waits for us.
+    """
+    deadline = time.monotonic() + SETUP_BOUND
+    try:
+        while os.path.samestat(os.stat(f"/proc/{init}/ns/user"), os.fstat(user)):
+            if time.monotonic() > deadline:
+                raise Failed("network", f"bubblewrap was not ready after {SETUP_BOUND:g} s")
+            waiting.until(bound=POLL_PAUSE)
+    except FileNotFoundError as error:
+        raise Failed("bwrap", "it ended before it was ready") from error
 
 
 def wait(waiting: Waiting, init: int, *, bound: float) -> None:

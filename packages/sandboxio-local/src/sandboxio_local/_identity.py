@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import zlib
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -69,7 +70,7 @@ def id_for(sandbox_id: str) -> Generator[tuple[int, socket.socket | None], None,
 
 def pick(sandbox_id: str, attempt: int, ranges: _Ranges) -> int | None:
     """Return an id for a sandbox, or ``None`` if the ranges have none to spare."""
-    seed = int.from_bytes(sandbox_id.encode()[-8:], "big") + attempt
+    seed = zlib.crc32(sandbox_id.encode()) + attempt
     if _within(FIRST, ranges) and _within(FIRST + COUNT, ranges):
         return FIRST + seed % COUNT
     # A container with ids of its own: the upper half of its last range, where nobody should be.

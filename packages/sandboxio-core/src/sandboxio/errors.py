@@ -128,7 +128,7 @@ class SandboxError(Exception):
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.code} {self.message[:120]!r}>"
+        return f"<{type(self).__name__} {self.code} {repr(self.message)[:140]}>"
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only constructors defeat the default, and errors do cross process pools.

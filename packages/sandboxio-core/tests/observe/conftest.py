@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -51,7 +52,10 @@ async def recorded(
 
 
 @pytest.fixture
-def no_debug(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Whatever the environment of the tests says, this one is not debugged."""
-    monkeypatch.delenv("SBX_DEBUG", raising=False)
-    return
+def no_debug() -> Iterator[None]:
+    """Nobody listens to the library's logger in this test, whatever the environment says."""
+    logger = logging.getLogger("sandboxio")
+    before = logger.level
+    logger.setLevel(logging.WARNING)
+    yield
+    logger.setLevel(before)

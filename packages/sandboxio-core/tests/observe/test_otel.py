@@ -29,8 +29,8 @@ from sandboxio.spi import DriverBackend
 
 def set_provider(provider: TracerProvider | None) -> None:
     """Set the global provider as often as a test needs; the API lets a program set it once."""
-    trace._TRACER_PROVIDER_SET_ONCE._done = False  # pyright: ignore[reportPrivateUsage]
-    trace._TRACER_PROVIDER = None  # pyright: ignore[reportPrivateUsage]
+    trace._TRACER_PROVIDER_SET_ONCE._done = False
+    trace._TRACER_PROVIDER = None
     if provider is not None:
         trace.set_tracer_provider(provider)
 

@@ -136,8 +136,7 @@ class Patterns:
     """The forms in which a set of secrets may appear, and where they do in a text.
 
     Attributes:
-        mask: What replaces them: shares no character with any of them, so that a mask and what
-            stands beside it cannot form one.
+        mask: What replaces them; ``***`` unless it could make up a secret with what stands beside it.
         anywhere: Forms that are masked wherever they stand.
         alone: Forms that are masked where no letter, digit or underscore adjoins them.
         longest: Characters of the longest form; 0 if there is none.
@@ -161,16 +160,21 @@ class Patterns:
         # A lookahead consumes nothing, so that occurrences that overlap are found, all of them.
         self._search = re.compile(f"(?=({'|'.join(alternatives)}))") if alternatives else None
 
-    def spans(self, text: str, start: int = 0, covered: int = 0) -> Iterator[tuple[int, int]]:
+    def spans(
+        self, text: str, start: int = 0, stop: int | None = None, covered: int = 0
+    ) -> Iterator[tuple[int, int]]:
         """Yield the ranges of `text` that secrets cover, joined where they overlap.
 
-        `covered` is the end of a range that began before `start`.
+        Only secrets that begin from `start` on and before `stop` count. `covered` is the end of a
+        range that began before `start`.
         """
         if self._search is None:
             return
         begin, end = (start, covered) if covered > start else (-1, -1)
         for match in self._search.finditer(text, start):
             first, last = match.span(1)
+            if stop is not None and first >= stop:
+                break
             if first < end:
                 end = max(end, last)
                 continue
@@ -195,6 +199,12 @@ def _forms(value: str) -> Iterator[str]:
 
 
 def _mask_for(forms: Iterable[str]) -> str:
-    used = set("".join(forms))
-    candidates = chain("*#", map(chr, range(0x2588, 0x110000)))
-    return 3 * next(char for char in candidates if char not in used)
+    """Return three characters that cannot make up a secret with what stands beside them.
+
+    They are more of their kind in a row than any secret has, and at neither end of one.
+    """
+    known = list(forms)
+    for char in chain("*#", map(chr, range(0x2588, 0x110000))):
+        if not any(char in (form[0], form[-1]) or 3 * char in form for form in known):
+            return 3 * char
+    raise AssertionError("there are more characters than secrets")

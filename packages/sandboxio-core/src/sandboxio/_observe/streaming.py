@@ -56,14 +56,12 @@ class StreamRedactor:
         context = self._before + held
         offset = len(self._before)
         pieces: list[str] = []
-        at = 0
-        beyond = 0
-        for begin, end in patterns.spans(context, offset, offset + self._masked):
+        at = beyond = 0
+        # What begins in the part that is not decided yet is looked for when that is.
+        for begin, end in patterns.spans(context, offset, offset + upto, offset + self._masked):
             start, stop = begin - offset, end - offset
             # A range that goes on from before has its mask already.
             if start > 0 or not self._masked:
-                if start >= upto:
-                    break
                 pieces += (held[at:start], patterns.mask)
             at = min(stop, upto)
             beyond = max(0, stop - upto)

@@ -83,11 +83,12 @@ class GuestProgram:
     def close(self) -> None:
         """End it, however it is."""
         self.socket.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        try:
             self.wait()
-        with contextlib.suppress(ProcessLookupError):
+        except subprocess.TimeoutExpired:
+            # Only then: its group holds the supervisors, which end what is below them by themselves.
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(END_BOUND)
+            self.wait()
         Path(self.address).unlink(missing_ok=True)
 
 

@@ -52,7 +52,8 @@ class GuestProcess(Operation):
         self._granted = OUTPUT_WINDOW
         self._consumed = 0
         self._stdin_credit = wire.WINDOW
-        self.started = False
+        self._started = False
+        self.runs = False
         self._exit: ProcessExit | None = None
         self._empty = False
 
@@ -63,6 +64,7 @@ class GuestProcess(Operation):
                 return False
             self._granted -= len(payload)
             self._keep("stdout" if kind == wire.OUT else "stderr", payload)
+            self.runs = True
             return True
         if kind == wire.CREDIT:
             n = number(decode_fields(payload), b"n")
@@ -71,11 +73,11 @@ class GuestProcess(Operation):
                 return False
             self.feed()
             return True
-        if kind == wire.STARTED and not self.started:
+        if kind == wire.STARTED and not self._started:
             number(decode_fields(payload), b"pid")
-            self.started = True
+            self._started = self.runs = True
             return True
-        if kind == wire.FAIL and self.started:
+        if kind == wire.FAIL and self.runs:
             return False
         if kind == wire.EXIT:
             self._on_exit(payload)

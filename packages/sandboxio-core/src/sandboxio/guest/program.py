@@ -43,8 +43,7 @@ LAST_WORDS = 0.2  # seconds for a BYE to leave before the guest exits
 
 REPORT = struct.Struct("=ci")  # what a supervisor tells the guest
 
-ORPHANS = 71  # exit code of a supervisor whose command left children running
-
+PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -333,7 +332,13 @@ class Command:
             raise OSError(errno.ENOTDIR if os.path.lexists(cwd) else errno.ENOENT, "")
         if not os.access(cwd, os.X_OK):
             raise OSError(errno.EACCES, "")
-        self.spawn(request[b"argv"], env, cwd, bool(request[b"stdin"]))
+        start = request[b"argv"], env, cwd, bool(request[b"stdin"])
+        try:
+            self.spawn(*start)
+        except OSError as error:
+            if error.errno != errno.EMFILE or not guest.allow_more_descriptors():
+                raise
+            self.spawn(*start)
         timeout = int(request[b"timeout"]) / 1000
         guest.at(self, time.monotonic() + timeout + DEADLINE_GRACE, self.on_deadline)
 
@@ -411,18 +416,19 @@ class Command:
         else:
             self.finish_if_done()
 
-    def on_supervisor_gone(self, orphans: bool) -> None:
-        """Take in its last reports; if it was killed, take over what was below it."""
+    def on_supervisor_gone(self, killed: bool) -> None:
+        """Take in its last reports; if it was killed, have the guest end what was below it."""
         before = -2
         while self.report_fd not in (-1, before):
             before = self.report_fd
             self.on_report(0)
-        if self.finished or self.empty or (self.status is not None and not self.killing):
-            if orphans:
-                self.guest.adopt()
-            return
-        self.guest.kill_strays()
-        self.killing = True
+        if killed:
+            if not self.finished and (self.status is None or self.killing):
+                self.begin_killing()
+                self.guest.bereaved.append(self)
+            self.guest.kill_strays()
+
+    def on_strays_gone(self) -> None:
         self.empty = True
         self.finish_killed()
 
@@ -443,15 +449,18 @@ class Command:
             self.empty = True
             self.finish_killed()
             return
-        if not self.killing:
-            self.killing = True
-            self.guest.at(self, time.monotonic() + KILL_BOUND, self.finish_killed)
+        self.begin_killing()
         if self.supervisor in self.guest.supervisors:
             os.kill(self.supervisor, self.guest.signals.SIGUSR1)
             # Code in the sandbox may have stopped it.
             os.kill(self.supervisor, self.guest.signals.SIGCONT)
 
     abort = kill
+
+    def begin_killing(self) -> None:
+        if not self.killing:
+            self.killing = True
+            self.guest.at(self, time.monotonic() + KILL_BOUND, self.finish_killed)
 
     def finish_if_done(self) -> None:
         if (
@@ -563,6 +572,9 @@ def supervise(
 ) -> NoReturn:
     """Be the supervisor of one command: run it, and on SIGUSR1 kill all that came of it.
 
+    It stays for as long as anything is left of it: nothing below ever becomes a child of the guest,
+    unless a supervisor is killed, and then all of that has to go.
+
     SIGUSR1 is blocked since before the fork, and SIGCHLD is before there is a child, so that
     none of them is lost: `sigwait` finds them pending. Every line that runs here copies pages of
     the guest, so there are few.
@@ -583,18 +595,25 @@ def supervise(
             os.dup2(fd, target, target < 3)
         os.closerange(4, highest + 1)
         signals.set_wakeup_fd(-1)
+        if guest.nofile is not None:
+            guest.resource.setrlimit(guest.resource.RLIMIT_NOFILE, guest.nofile)
         guest.prctl(PR_SET_CHILD_SUBREAPER, 1)
+        # The end of the guest is a kill too. It may have come already.
+        guest.prctl(PR_SET_PDEATHSIG, signals.SIGUSR1)
+        if os.getppid() != guest.pid:
+            os._exit(0)
         try:
             os.chdir(cwd)
             main = spawn(guest, argv, env)
         except OSError as error:
-            os.write(3, REPORT.pack(b"N", error.errno or 0))
+            report(b"N", error.errno or 0)
             os._exit(0)
         os.closerange(0, 3)
         if main < 0:
-            os.write(3, REPORT.pack(b"S", 0) + REPORT.pack(b"E", -main << 8))
+            report(b"S", 0)
+            report(b"E", -main << 8)
             os._exit(0)
-        os.write(3, REPORT.pack(b"S", main))
+        report(b"S", main)
         killing = ended = False
         while True:
             children = True
@@ -608,19 +627,27 @@ def supervise(
                     break
                 if pid == main:
                     ended = True
-                    os.write(3, REPORT.pack(b"E", wait_status))
-            if killing and not children:
-                os.write(3, REPORT.pack(b"K", 0))
-            if not children or (ended and not killing):
-                status = ORPHANS if children else 0
+                    report(b"E", wait_status)
+            if not children:
+                if killing:
+                    report(b"K", 0)
                 break
             if killing:
-                kill_descendants(signals, main)
+                kill_descendants(signals, 0 if ended else main)
                 signals.sigtimedwait({signals.SIGCHLD}, 0.01)
             else:
                 killing = signals.sigwait({signals.SIGCHLD, signals.SIGUSR1}) == signals.SIGUSR1
+        status = 0
     finally:
         os._exit(status)
+
+
+def report(tag: bytes, value: int) -> None:
+    """Tell the guest, if there still is one; in a supervisor, where it is descriptor 3."""
+    try:
+        os.write(3, REPORT.pack(tag, value))
+    except OSError:
+        pass  # there is none any more, and all the more is there to do
 
 
 def spawn(guest: Guest, argv: List[bytes], env: Dict[bytes, bytes]) -> int:
@@ -668,21 +695,30 @@ def kill_descendants(signals: Any, main: int = 0) -> None:
     """
     if main:
         kill_group(main, signals.SIGKILL)
-    try:
-        with open("/proc/thread-self/children", "rb") as file:
-            pids = [int(pid) for pid in file.read().split()]
-    except OSError:
-        pids = []
+    pids = own_children()
     # Then direct children: what orphans itself by double forking ends up there.
     for pid in pids:
         kill_one(pid, signals.SIGKILL)
-    me = os.getpid()
-    below = descendants({me})
+    kill_trees(pids, signals)
+
+
+def kill_trees(roots: List[int], signals: Any) -> None:
+    """Kill processes and all below them once."""
+    below = descendants(roots)
     for group in set(below.values()) - {os.getpgrp(), 0}:
         kill_group(group, signals.SIGKILL)
     for pid in below:
-        if pid != me:
-            kill_one(pid, signals.SIGKILL)
+        kill_one(pid, signals.SIGKILL)
+
+
+def own_children() -> List[int]:
+    """List the children of this process, zombies included."""
+    try:
+        with open("/proc/thread-self/children", "rb") as file:
+            return [int(pid) for pid in file.read().split()]
+    except OSError:
+        me = os.getpid()
+        return [pid for pid, (parent, _) in processes().items() if parent == me]
 
 
 def kill_group(group: int, signum: int) -> None:
@@ -699,10 +735,25 @@ def kill_one(pid: int, signum: int) -> None:
         pass  # it is gone already
 
 
-def descendants(roots: Set[int]) -> Dict[int, int]:
-    """Map these processes, and those below them by the parents that /proc tells, to their groups."""
+def descendants(roots: List[int]) -> Dict[int, int]:
+    """Map these processes, and those below them, to their groups."""
+    known = processes()
     children: Dict[int, List[int]] = {}
-    groups: Dict[int, int] = {}
+    for pid, (parent, _) in known.items():
+        children.setdefault(parent, []).append(pid)
+    found: Dict[int, int] = {}
+    todo = list(roots)
+    while todo:
+        pid = todo.pop()
+        if pid in known:
+            found[pid] = known[pid][1]
+        todo += children.pop(pid, [])
+    return found
+
+
+def processes() -> Dict[int, Tuple[int, int]]:
+    """Map every process that /proc shows to its parent and its group."""
+    found: Dict[int, Tuple[int, int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
@@ -710,14 +761,7 @@ def descendants(roots: Set[int]) -> Dict[int, int]:
                     _, parent, group = file.read().rpartition(b")")[2].split()[:3]
             except (OSError, ValueError):
                 continue
-            children.setdefault(int(parent), []).append(int(name))
-            groups[int(name)] = int(group)
-    found: Dict[int, int] = {}
-    todo = list(roots)
-    while todo:
-        pid = todo.pop()
-        found[pid] = groups.get(pid, 0)
-        todo += children.pop(pid, [])
+            found[int(name)] = int(parent), int(group)
     return found
 
 
@@ -999,7 +1043,7 @@ def make_directory(path: bytes, parents: bool) -> None:
             os.mkdir(folder)
         except FileExistsError:
             if not os.path.isdir(folder):
-                raise
+                raise OSError(errno.EEXIST if folder == missing[0] else errno.ENOTDIR, "") from None
 
 
 # --------------------------------------------------------------------------- the loop
@@ -1021,7 +1065,10 @@ class Guest:
         self.timers: Dict[Any, Tuple[float, Callable[[], None]]] = {}
         self.runnable: List[Callable[[], None]] = []
         self.supervisors: Dict[int, Command] = {}
-        self.adopted: Set[int] = set()
+        self.bereaved: List[Command] = []  # those whose supervisor was killed
+        self.pid = os.getpid()
+        self.resource: Any = None
+        self.nofile: Optional[Tuple[int, int]] = None  # what commands get, once the guest has more
         self.env: Dict[bytes, bytes] = dict(os.environb)
         self.secret_names: List[bytes] = []
         self.workdir = b"/"
@@ -1076,6 +1123,17 @@ class Guest:
         os.setgroups([])
         os.setresgid(int(gid), int(gid), int(gid))
         os.setresuid(int(uid), int(uid), int(uid))
+
+    def allow_more_descriptors(self) -> bool:
+        """Raise the limit of descriptors as far as it goes, for the guest and not for commands."""
+        if self.nofile is not None:
+            return False
+        import resource
+
+        self.resource = resource
+        self.nofile = soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        return soft != hard
 
     def weigh(self, weight: bytes) -> None:
         """Set what the kernel adds to this process, and to those forked now, when memory is out.
@@ -1175,30 +1233,21 @@ class Guest:
                 return
             if pid == 0:
                 return
-            self.adopted.discard(pid)
             command = self.supervisors.pop(pid, None)
             if command is not None:
-                command.on_supervisor_gone(status >> 8 == ORPHANS)
-
-    def children(self) -> Set[int]:
-        try:
-            with open("/proc/thread-self/children", "rb") as file:
-                return {int(pid) for pid in file.read().split()} - set(self.supervisors)
-        except OSError:
-            return set()
-
-    def adopt(self) -> None:
-        """Note what an ended command left running, so that it is never taken for a stray."""
-        self.adopted |= self.children()
+                command.on_supervisor_gone(status != 0)
 
     def kill_strays(self) -> None:
-        """Kill what a killed supervisor left to the guest; again until nothing of it is left."""
-        strays = self.children() - self.adopted
-        for pid in descendants(strays):
-            kill_one(pid, self.signals.SIGKILL)
+        """Kill what killed supervisors left to the guest; again until nothing of it is left."""
+        strays = [pid for pid in own_children() if pid not in self.supervisors]
         if strays:
+            kill_trees(strays, self.signals)
             # They are zombies now; what they left in turn is a child of the guest by then.
             self.at("strays", time.monotonic() + STRAY_PAUSE, self.kill_strays)
+            return
+        bereaved, self.bereaved = self.bereaved, []
+        for command in bereaved:
+            command.on_strays_gone()
 
     def free_space(self) -> List[int]:
         """Return how many blocks are free where a command may write."""

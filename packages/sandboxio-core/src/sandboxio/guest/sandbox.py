@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 
 import anyio
 
@@ -72,7 +72,7 @@ class GuestSandbox:
         process.feed()
         try:
             await self.channel.flush()
-            await self.channel.wait_until(process, lambda: process.started or process.ended)
+            await self.channel.wait_until(process, lambda: process.runs or process.ended)
         except BaseException:
             await run_to_the_end(lambda: self._undo(process), grace=2 * ABORT_GRACE)
             raise
@@ -106,7 +106,8 @@ class GuestSandbox:
         reading = Reading(self.channel, path)
         try:
             meta = await reading.open()
-            yield meta, _content(reading)
+            async with aclosing(_content(reading)) as content:
+                yield meta, content
         finally:
             await _abort(reading)
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib import metadata
 
 from ..errors import SandboxError
-from . import demo
+from . import demo, route
 
 __all__ = ["main"]
 
@@ -32,6 +32,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     demo.add_parser(commands.add_parser)
+    route.add_parser(commands.add_parser)
     return parser
 
 

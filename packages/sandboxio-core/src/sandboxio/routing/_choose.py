@@ -83,13 +83,17 @@ def resolve(
     own = chosen.isolation
     if own is None:
         own = next((fact.isolation for fact in facts if fact.entry.name == chosen.backend), None)
+    if own is IsolationTier.UNKNOWN:
+        own = None
     substitutes = None
     if not chosen.failover:
         substitutes = f"class {chosen.name} allows no backend but {chosen.backend}"
-    elif own is None or own is IsolationTier.UNKNOWN:
+    elif own is None:
         # Whatever stood in for it might be weaker.
-        substitutes = f"the tier of {chosen.backend} is not known, so nothing may stand in for it"
-        own = None
+        substitutes = (
+            f"the tier of {chosen.backend}, the backend of class {chosen.name}, is not known, so "
+            "nothing may stand in for it"
+        )
     return Need(
         request=request,
         chosen=chosen,

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from .._wiring.registry import Registry
 from ..errors import AuthError, SandboxError
-from ..models import Health
+from ..models import BackendConfig, Health
 from ..protocols import Backend
 from ..spi import Clock
 from ._breaker import Breaker, CircuitState
 from ._choose import Facts
 from ._file import BackendEntry
 from ._health import HealthBoard
-from ._open import open_entry
+from ._open import check_registered, config_of, secrets_of
 from ._request import NOTHING
 from ._tuning import RouterTuning
 
@@ -82,6 +82,7 @@ class Lanes:
             )
             for entry in entries
         }
+        self._configs: dict[str, tuple[dict[str, str], BackendConfig]] = {}
         self._board = HealthBoard(clock, bound=tuning.health_bound, fresh=tuning.health_fresh)
 
     @property
@@ -99,8 +100,23 @@ class Lanes:
         return self._lanes[name]
 
     def open(self, name: str) -> Backend:
-        """Return the backend of an entry, or raise why there is none."""
-        return open_entry(self._lanes[name].entry, self._registry)
+        """Return the backend of an entry; entries with equal options share one.
+
+        Raises:
+            AuthError: A variable that holds its credential is not set.
+            SandboxError: There is no such backend, or it does not take these options.
+        """
+        entry = self._lanes[name].entry
+        if self._registry.is_registered(entry.adapter):
+            check_registered(entry)
+            return self._registry.backend(entry.adapter)
+        # A wheel that is missing is the first thing to say, before the credential that it needs.
+        self._registry.plugin(entry.adapter)
+        secrets = secrets_of(entry)
+        made = self._configs.get(name)
+        if made is None or made[0] != secrets:
+            made = self._configs[name] = secrets, config_of(entry, self._registry, secrets)
+        return self._registry.configured(made[1])
 
     def facts(self, failures: Mapping[str, str]) -> list[Facts]:
         """Return what is known now, without asking anybody; a disabled entry is not even opened."""
@@ -116,7 +132,11 @@ class Lanes:
             # Its tier and capabilities are its plugin's to tell; the error is raised at its turn.
             return self._without_credential(entry, error, failure)
         except SandboxError as error:
-            return Facts(entry=entry, problem=f"{error.message} ({error.hint})", failure=failure)
+            missing = entry.adapter not in self._registry.names()
+            text = f"{error.message} ({error.hint})"
+            return Facts(
+                entry=entry, problem=f"not installed: {text}" if missing else text, failure=failure
+            )
         condition = self._board.last(entry.name, backend)
         return Facts(
             entry=entry,

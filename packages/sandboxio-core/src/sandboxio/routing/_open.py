@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import fields
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -10,40 +11,47 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from .._wiring.registry import Registry
 from ..errors import AuthError, ConfigurationError, SandboxError
 from ..models import BackendConfig
-from ..protocols import Backend
 from ..spi import BackendPlugin
 from ._file import BackendEntry
 from ._load import REFERENCE
 
-__all__ = ["check_entry", "open_entry"]
+__all__ = ["check_entry", "check_registered", "config_of", "secrets_of"]
 
 _COMMON = frozenset(field.name for field in fields(BackendConfig))
 
 
-def open_entry(entry: BackendEntry, registry: Registry) -> Backend:
-    """Return the backend of an entry; entries with equal options share it.
+def secrets_of(entry: BackendEntry) -> dict[str, str]:
+    """Read the credentials that an entry refers to, by option.
 
     Raises:
-        BackendNotInstalled: The wheel of its adapter is missing.
-        BackendNotFound: There is no such adapter.
-        AuthError: A variable that holds its credential is not set.
-        ConfigurationError: An option is not one of that adapter.
+        AuthError: A variable is not set.
     """
-    if registry.is_registered(entry.adapter):
-        _check_registered(entry)
-        return registry.backend(entry.adapter)
-    plugin = registry.plugin(entry.adapter)
-    values = _checked(entry, plugin)
+    found: dict[str, str] = {}
     for key, variable in entry.credentials.items():
-        secret = os.environ.get(variable)
-        if not secret:
+        value = os.environ.get(variable)
+        if not value:
             raise AuthError(
                 f"The environment variable {variable}, which {entry.place} names, is not set.",
                 hint=f"Set {variable}.",
             )
-        if key in _options(plugin):
-            values[key] = secret
-    return registry.configured(_made(entry, plugin, values))
+        found[key] = value
+    return found
+
+
+def config_of(entry: BackendEntry, registry: Registry, secrets: Mapping[str, str]) -> BackendConfig:
+    """Return the configuration that an entry stands for.
+
+    Raises:
+        BackendNotInstalled: The wheel of its adapter is missing.
+        BackendNotFound: There is no such adapter.
+        ConfigurationError: An option is not one of that adapter, or of another type.
+    """
+    plugin = registry.plugin(entry.adapter)
+    values = _checked(entry, plugin)
+    options = _options(plugin)
+    # A credential that is no option of its own is one that the adapter reads from there itself.
+    values.update((key, value) for key, value in secrets.items() if key in options)
+    return _made(entry, plugin, values)
 
 
 def check_entry(entry: BackendEntry, registry: Registry) -> None:
@@ -53,18 +61,19 @@ def check_entry(entry: BackendEntry, registry: Registry) -> None:
         ConfigurationError: An option is not one of that adapter, or of another type.
     """
     if registry.is_registered(entry.adapter):
-        _check_registered(entry)
+        check_registered(entry)
         return
     if entry.adapter not in registry.installed():
         return  # what its options mean is known to a wheel that is not here
     try:
-        plugin = registry.plugin(entry.adapter)
+        registry.plugin(entry.adapter)
     except SandboxError:
         return  # a broken plugin stops no other backend; it is named when it is routed to
-    _made(entry, plugin, _checked(entry, plugin))
+    config_of(entry, registry, {})
 
 
-def _check_registered(entry: BackendEntry) -> None:
+def check_registered(entry: BackendEntry) -> None:
+    """Refuse options for a backend that this program registered: nobody could say what they mean."""
     unknown = [*entry.options, *entry.credentials]
     if unknown:
         raise ConfigurationError(

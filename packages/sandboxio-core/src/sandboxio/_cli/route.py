@@ -1,0 +1,121 @@
+"""``sandboxio route``: what a routing file decides for a request, and why."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ..models import Capability, IsolationTier
+from .render import Style
+
+if TYPE_CHECKING:
+    from ..routing import RouteCandidate, RouteDecision
+
+__all__ = ["add_parser"]
+
+TIERS = tuple(tier.value for tier in IsolationTier if tier is not IsolationTier.UNKNOWN)
+
+
+def add_parser(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add the command, with the ``add_parser`` of the commands' parser."""
+    parser = add(
+        "route",
+        help="print which backend a routing file takes for a request, and why",
+        description="Decide a request without creating anything. Every backend that comes into "
+        "question is asked how it is, which is free. The exit code is 1 if none can be taken.",
+        epilog="examples:  sandboxio route --file sandboxio-routing.yaml tool=run_python    "
+        "sandboxio route --needs STATEFUL_CODE --region eu --json --file sandboxio-routing.yaml",
+    )
+    parser.add_argument(
+        "labels", metavar="key=value", nargs="*", type=_label, help="what the routes match on"
+    )
+    parser.add_argument(
+        "--file", metavar="FILE", help="the routing file (default: the routing of auto://)"
+    )
+    parser.add_argument(
+        "--needs",
+        metavar="CAPABILITY",
+        action="append",
+        default=[],
+        type=_capability,
+        help="a capability that the backend must have; may be repeated",
+    )
+    parser.add_argument("--isolation", choices=TIERS, help="least isolation tier")
+    parser.add_argument("--region", metavar="REGION", help="where the sandbox shall be")
+    parser.add_argument("--backend", metavar="NAME", help="pin this entry of the file")
+    parser.add_argument("--json", action="store_true", help="print the decision as JSON")
+    parser.set_defaults(run=run)
+
+
+def _label(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not (key and equals):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form key=value")
+    return key, value
+
+
+def _capability(text: str) -> Capability:
+    found = Capability.__members__.get(text.upper())
+    if found is None:
+        known = ", ".join(Capability.__members__)
+        raise argparse.ArgumentTypeError(f"there is no capability {text!r}; there are {known}")
+    return found
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the decision; 1 if no backend can be taken."""
+    import anyio
+
+    from ..routing import Router, RouteRequest
+
+    router = Router.default() if options.file is None else Router.from_file(options.file)
+    request = RouteRequest(
+        labels=_once(options.labels),
+        needs=_all(options.needs),
+        require_isolation=None if options.isolation is None else IsolationTier(options.isolation),
+        region=options.region,
+        backend=options.backend,
+    )
+    decision: RouteDecision = anyio.run(router.examine, request)
+    if options.json:
+        print(json.dumps(decision.as_dict(), indent=2))
+    else:
+        print(_rendered(decision, Style.for_stream(sys.stdout)))
+    return 0 if decision.taken is not None else 1
+
+
+def _once(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    from ..errors import ConfigurationError
+
+    labels = dict(pairs)
+    if len(labels) < len(pairs):
+        raise ConfigurationError("A label is given twice.", hint="Give each key=value once.")
+    return labels
+
+
+def _all(needs: Sequence[Capability]) -> Capability:
+    wanted = Capability(0)
+    for capability in needs:
+        wanted |= capability
+    return wanted
+
+
+def _rendered(decision: RouteDecision, style: Style) -> str:
+    """Return the same as the JSON holds, for people."""
+    head, *lines = str(decision).splitlines()
+    shown = [
+        _coloured(line, candidate, style)
+        for line, candidate in zip(lines, decision.candidates, strict=True)
+    ]
+    taken = decision.chosen
+    end = "No backend can be taken." if taken is None else f"Taken: {taken.name} ({taken.backend})"
+    return "\n".join((head, *shown, end))
+
+
+def _coloured(line: str, candidate: RouteCandidate, style: Style) -> str:
+    if candidate.outcome == "taken":
+        return style.good(line)
+    return style.bad(line) if candidate.outcome in ("failed", "rejected") else line

@@ -9,23 +9,25 @@ from sandboxio import Capability, RateLimitError, SandboxGone
 from sandboxio.testing import FakeBackend
 
 
-async def patient_create(attempts: int = 3) -> sandboxio.AsyncSandbox:
+async def patient_create(pauses: list[float], attempts: int = 3) -> sandboxio.AsyncSandbox:
     """Create a sandbox, and ask again when the provider throttles."""
     for _ in range(attempts - 1):
         try:
             return await sandboxio.create("e2b://code-interpreter")
         except RateLimitError as error:
-            # A real program would wait here for error.retry_after seconds.
-            assert error.retry_after is not None
+            pauses.append(error.retry_after or 1.0)  # where a real program would wait
     return await sandboxio.create("e2b://code-interpreter")
 
 
 async def test_gives_up_in_the_end(sbx_offline: FakeBackend) -> None:
     sbx_offline.simulate(rate_limited=30)
 
-    with pytest.raises(RateLimitError):
-        await patient_create(attempts=3)
+    pauses: list[float] = []
 
+    with pytest.raises(RateLimitError):
+        await patient_create(pauses, attempts=3)
+
+    assert pauses == [30, 30]
     assert [call.op for call in sbx_offline.calls].count("create") == 3
 
 

@@ -136,10 +136,11 @@ class VirtualClock:
     def move_on_after(
         self, delay: float, *, shield: bool = False
     ) -> Generator[anyio.CancelScope, None, None]:
-        """Open a scope that is cancelled after `delay` seconds of this clock."""
+        """Open a scope that is cancelled after `delay` seconds of this clock.
+
+        What happens at that very moment is still in time.
+        """
         with anyio.CancelScope(shield=shield) as scope:
-            if delay <= 0:
-                scope.cancel()
             thread, post = threading.get_ident(), poster()
 
             def cancel() -> None:
@@ -148,7 +149,7 @@ class VirtualClock:
                 else:
                     post(scope.cancel)
 
-            timer = self.at(self._now + delay, cancel, order=DEADLINE)
+            timer = self.at(self._now + max(0.0, delay), cancel, order=DEADLINE)
             try:
                 yield scope
             finally:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sandboxio.errors import (
     AuthError,
+    DiskFull,
     NetworkPolicyViolation,
     ProcessLimitExceeded,
     RateLimitError,
@@ -72,8 +73,10 @@ class Faults:
         if self.egress_violation:
             raise NetworkPolicyViolation("The command attempted egress that its policy denies.")
 
-    def check_files(self) -> None:
-        """Raise what every file operation meets."""
+    def check_files(self, *, grows: bool = False) -> None:
+        """Raise what every file operation meets, and what those meet that need room."""
         self.check_sandbox()
         if self.files_fail is not None:
             raise self.files_fail
+        if grows and self.disk_full:
+            raise DiskFull("No space is left in the sandbox.", limit="disk_mb")

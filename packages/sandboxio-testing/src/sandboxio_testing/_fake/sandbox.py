@@ -339,7 +339,7 @@ class FakeSandbox:
         with self._clock.call():
             await checkpoint()
             with self._clock.lock:
-                self._check_files()
+                self._check_files(grows=True)
             pieces = FileNode(0o644, tree.now())
             try:
                 with self._files(path):
@@ -405,7 +405,7 @@ class FakeSandbox:
     async def _file_call(self, op: str, path: str) -> None:
         await checkpoint()
         with self._clock.lock:
-            self._check_files()
+            self._check_files(grows=op == "mkdir")
             self._note_file(op, path)
 
     def _note_file(self, op: str, path: str, data: bytes | None = None) -> None:
@@ -420,9 +420,9 @@ class FakeSandbox:
             )
         )
 
-    def _check_files(self) -> None:
+    def _check_files(self, *, grows: bool) -> None:
         self._check()
-        self._world.faults.check_files()
+        self._world.faults.check_files(grows=grows)
 
     @contextmanager
     def _files(self, path: str) -> Generator[None, None, None]:

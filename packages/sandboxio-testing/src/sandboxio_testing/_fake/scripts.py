@@ -81,7 +81,7 @@ class Scripts:
             raise ConfigurationError(f"{what}: raises must be an instance of an Exception.")
         if takes < 0 or (times is not None and times < 1):
             raise ConfigurationError(f"{what}: takes must not be below 0, nor times below 1.")
-        if isinstance(returns, ExecResult):
+        if returns is not None and not callable(returns):
             check_result(returns, what, rich=rich)
         pieces = tuple(_piece(piece, what) for piece in chunks or ())
         script = Script(op, match, returns, pieces, exit_code, raises, hangs, takes, times)

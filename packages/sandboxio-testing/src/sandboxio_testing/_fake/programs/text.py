@@ -274,7 +274,8 @@ def xargs(proc: Proc, args: Args) -> Steps:
     words = (yield from proc.read_all(0)).split()
     size = int(found.values.get("n", "500"))
     status = 0
-    for start in range(0, len(words), size):
+    starts = range(0, len(words), size) if words or "r" in found.flags else (0,)
+    for start in starts:
         argv = (*command, *map(os.fsdecode, words[start : start + size]))
         child = proc.fork(_running(argv), argv)
         status = (yield from proc.wait_for(child)) or status

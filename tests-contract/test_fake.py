@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from sandboxio.audit import AuditConfig
 from sandboxio.models import Capability, IsolationTier
 from sandboxio_testing import FakeBackend
 from sandboxio_testing.suite import BackendContract, ProviderFacts, Witness
@@ -47,6 +48,10 @@ class TestFake(FakeContract):
     """All that it models."""
 
     backend = FakeBackend()
+
+    @staticmethod
+    def audited(*, audit: AuditConfig) -> FakeBackend:
+        return FakeBackend(audit=audit)
 
 
 class TestFakeWithLittle(FakeContract):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sandboxio_local import LocalBackend
 from sandboxio_testing.suite import BackendContract, NamespaceWitness
+from sandboxio_testing.suite.properties import PropertyContract
 
 
 class LocalWitness(NamespaceWitness):
@@ -66,5 +67,10 @@ def argument(pid: int, name: str) -> str:
 
 
 class TestLocal(BackendContract):
+    backend = LocalBackend
+    witness = LocalWitness
+
+
+class TestLocalWithAnyInput(PropertyContract):
     backend = LocalBackend
     witness = LocalWitness

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol, cast
 import anyio
 import pytest
 
+from sandboxio.audit import AuditConfig
 from sandboxio.models import Capability, IsolationTier, NetworkPolicy, Resources
 from sandboxio.protocols import AsyncSandbox, Backend, ReapableBackend
 
@@ -33,6 +34,14 @@ class BackendFactory(Protocol):
     """A class or a callable without arguments that makes a backend."""
 
     def __call__(self) -> Backend:
+        """Make one."""
+        ...
+
+
+class AuditedFactory(Protocol):
+    """A class or a callable that makes a backend which records."""
+
+    def __call__(self, *, audit: AuditConfig) -> Backend:
         """Make one."""
         ...
 
@@ -154,6 +163,8 @@ class ContractBase:
         test_bound: Seconds after which a test fails because it hangs.
         unreachable: Like ``backend``, but with a provider that does not answer; ``None`` if the
             provider is always there.
+        audited: Makes a backend like ``backend`` that records as an `AuditConfig` says;
+            ``None`` for ``backend`` itself, if it is a class that takes ``audit=``.
         credential: The environment variable of the provider's credential, or ``None``.
         public_name: A name of the outside that the host can resolve.
         outside: Host and port that a sandbox with ``egress="allow"`` can connect to; ``None`` for
@@ -186,6 +197,7 @@ class ContractBase:
     cancel_points: ClassVar[int] = 8
     test_bound: ClassVar[float] = TEST
     unreachable: ClassVar[Backend | BackendFactory | None] = None
+    audited: ClassVar[AuditedFactory | None] = None
     credential: ClassVar[str | None] = None
     public_name: ClassVar[str] = "example.com"
     outside: ClassVar[tuple[str, int] | None] = None
@@ -204,6 +216,16 @@ class ContractBase:
         if cls.unreachable is None:
             pytest.skip("the author gives no `unreachable` backend: the provider is always there")
         return cast(Backend, made(cls.unreachable, "create"))
+
+    @classmethod
+    def new_audited_backend(cls, audit: AuditConfig) -> Backend:
+        """Return a backend like the author's that records, or skip."""
+        if cls.audited is not None:
+            return cls.audited(audit=audit)
+        given: Any = cls.backend
+        if inspect.isclass(given) and "audit" in inspect.signature(given).parameters:
+            return cast(AuditedFactory, given)(audit=audit)
+        pytest.skip("the author gives no `audited`, and `backend` takes no audit=")
 
     async def pass_time(self, seconds: float) -> None:
         """Let time pass outside the sandbox; a backend with a clock of its own overrides it."""

@@ -41,5 +41,18 @@ def clause(ident: str) -> Callable[[Test[Self, P]], Test[Self, P]]:
 
 
 def needs(capability: Capability) -> Callable[[Any], Any]:
-    """Mark a test as one for backends that declare a capability; `ContractBase` reads it."""
-    return pytest.mark.needs(capability)
+    """Mark a test, or each test of a class, as one for backends that declare a capability.
+
+    A class itself is never marked: `BackendContract` would inherit the mark, and apply it to the
+    tests of every other area as well.
+    """
+
+    def decorate(target: Any) -> Any:
+        if not isinstance(target, type):
+            return pytest.mark.needs(capability)(target)
+        for name, test in list(vars(target).items()):
+            if name.startswith("test_"):
+                setattr(target, name, pytest.mark.needs(capability)(test))
+        return target
+
+    return decorate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._auditing import AuditingContract
 from ._capping import CappingContract
 from ._coding import CodingContract
 from ._creating import CreatingContract
@@ -15,6 +16,7 @@ from ._secreting import SecretingContract
 from ._stopping import StoppingContract
 from ._streaming import StreamingContract
 from ._surroundings import SurroundingsContract
+from ._syncing import SyncingContract
 from ._transferring import TransferringContract
 
 __all__ = ["BackendContract"]
@@ -35,5 +37,7 @@ class BackendContract(
     CappingContract,
     IsolatingContract,
     SecretingContract,
+    AuditingContract,
+    SyncingContract,
 ):
     """Every clause; subclass it, and see `ContractBase` for what to set."""

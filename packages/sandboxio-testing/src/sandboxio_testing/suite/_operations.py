@@ -58,11 +58,12 @@ def each_refusal(
             await process.signal(15)
 
     yield Capability.RUN_CODE, "run_code()", operations["run_code"]
-    yield (
-        Capability.STATEFUL_CODE,
-        "run_code(context_id=...)",
-        lambda: sandbox.run_code("pass", context_id="one"),
-    )
+    if Capability.RUN_CODE in sandbox.capabilities:
+        yield (
+            Capability.STATEFUL_CODE,
+            "run_code(context_id=...)",
+            lambda: sandbox.run_code("pass", context_id="one"),
+        )
     yield Capability.STREAMING, "stream()", stream
     for name in ("read", "write", "ls", "mkdir", "remove", "stat"):
         yield Capability.FILESYSTEM, f"files.{name}()", operations[f"files.{name}"]

@@ -22,7 +22,7 @@ CLAUSES = (
         "A file that cannot be executed is exit code 126 with a message on stderr.",
     ),
     # ----- exec: output
-    must("exec.streams-apart", "stdout and stderr arrive apart."),
+    must("exec.streams-apart", "What a command writes to stdout and to stderr arrives apart."),
     must("exec.last-line", "The last line arrives although no newline ends it."),
     must("exec.no-output", 'A command that prints nothing has `""` as its output.'),
     must("exec.nul", "NUL bytes and carriage returns arrive as they are."),

@@ -32,6 +32,8 @@ LIFETIME_GRACE: Final = 2.0
 BACKLOG: Final = 16
 """Connections of other processes that may wait for the guest to take them."""
 
+_OPEN_TO_OTHERS: Final = 0o005
+
 _STAGED_AT: Final = "/tmp/{}"  # noqa: S108  # in the mount namespace of one child of the warden
 
 
@@ -114,6 +116,12 @@ class Plan:
             *(real for real, _ in self.readable),
         )
         wanted = dict.fromkeys(path for path in real if path is not None)
+        for path in wanted:
+            if Path(path).stat().st_mode & _OPEN_TO_OTHERS != _OPEN_TO_OTHERS:
+                raise ConfigurationError(
+                    f"{path} is closed to other users, and a sandbox of root's runs as another one.",
+                    hint=f"Open it, as far as code in the sandbox may read it: chmod a+rX {path}",
+                )
         return tuple((path, _STAGED_AT.format(number)) for number, path in enumerate(wanted))
 
 

@@ -121,6 +121,8 @@ def _check_namespaces(pid: int) -> None:
     for name in NAMESPACES:
         try:
             theirs = os.readlink(f"/proc/{pid}/ns/{name}")
+        except FileNotFoundError as error:
+            raise Failed("bwrap", "it ended before it was ready") from error
         except OSError as error:
             raise Failed("namespace", f"{name}: {error.strerror}") from error
         if theirs == os.readlink(f"/proc/self/ns/{name}"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -32,9 +33,9 @@ async def _run(fake: FakeBackend, command: str = "echo hi", timeout: float | Non
         return await sandbox.run(command, timeout=timeout)
 
 
-async def _simulated(fake: FakeBackend, **faults: object) -> object:
+async def _simulated(fake: FakeBackend, **faults: Any) -> object:
     async with await fake.create() as sandbox:
-        fake.simulate(**faults)  # type: ignore[arg-type]
+        fake.simulate(**faults)
         try:
             return await sandbox.run("echo hi")
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import cast
 
 import pytest
 
@@ -121,11 +122,11 @@ def test_nonsense_is_refused_when_it_is_said(sbx_fake: FakeBackend) -> None:
     with pytest.raises(ConfigurationError, match="exactly one"):
         sbx_fake.on_run("x", result, hangs=True)
     with pytest.raises(ConfigurationError, match="match"):
-        sbx_fake.on_run(3, result)  # type: ignore[arg-type]
+        sbx_fake.on_run(cast("str", 3), result)
     with pytest.raises(ConfigurationError, match="exit code"):
         sbx_fake.on_run("x", ExecResult(256, "", ""))
     with pytest.raises(ConfigurationError, match="ExecResult"):
-        sbx_fake.on_run_code("x", "2.2.1")  # type: ignore[arg-type]
+        sbx_fake.on_run_code("x", cast("ExecResult", "2.2.1"))
     with pytest.raises(ConfigurationError, match="chunk"):
         sbx_fake.on_stream("x", chunks=[-1])
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
+from typing import TYPE_CHECKING, cast
 
 from ..models import AppliedPolicy, Capability, ExecResult, IsolationTier, Stdin
 from ..protocols import AsyncSandbox, Process
 from .sync_files import SyncFileSystem
 from .sync_portal import Portal
 from .sync_process import SyncProcess
+
+if TYPE_CHECKING:
+    from ..routing import RouteDecision
 
 __all__ = ["Sandbox", "open_sandbox"]
 
@@ -45,6 +49,11 @@ class Sandbox:
     def backend(self) -> str:
         """Name of the backend."""
         return self._sandbox.backend
+
+    @property
+    def route(self) -> RouteDecision | None:
+        """The decision of the router that created it, or ``None`` if none did."""
+        return cast("RouteDecision | None", getattr(self._sandbox, "route", None))
 
     @property
     def capabilities(self) -> Capability:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandboxio import OutOfMemory
+from sandboxio import NetworkPolicy, OutOfMemory
 from sandboxio_testing import FakeBackend
 from sandboxio_testing._fake.python.model import CANNOT_MODEL
 
@@ -161,6 +161,60 @@ async def test_memory_that_is_not_there_is_an_error_of_its_own(sbx_fake: FakeBac
         await sbx_fake.sandbox.run_code("x = bytearray(2 ** 31)")
     with pytest.raises(OutOfMemory):
         await sbx_fake.sandbox.run_code("a = []\nwhile True:\n    a.append(bytearray(10 ** 7))")
+
+
+SERVER = """
+import socket
+with socket.socket() as listener:
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    with open("port", "w") as file:
+        file.write(str(listener.getsockname()[1]))
+    while True:
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(connection.recv(100))
+"""
+CLIENT = """
+import socket
+with socket.create_connection(({host!r}, {port})) as client:
+    client.settimeout(3)
+    client.sendall(b"ping")
+    print(client.recv(100).decode())
+"""
+
+
+async def test_sockets_reach_the_sandbox_itself_and_what_the_policy_lets_them(
+    sbx_fake: FakeBackend,
+) -> None:
+    sandbox = sbx_fake.sandbox
+    await sandbox.files.write("server.py", SERVER)
+    await sandbox.run("python3 server.py > log 2>&1 &")
+    port = int(await sandbox.files.read("port"))
+    for _ in range(2):
+        result = await sandbox.run_code(CLIENT.format(host="localhost", port=port))
+        assert result.stdout == "ping\n", result.stderr
+    for host, other in (("localhost", port + 1), ("192.0.2.7", 80), ("example.com", 80)):
+        result = await sandbox.run_code(CLIENT.format(host=host, port=other))
+        assert result.exit_code == 1
+        assert "Error" in result.stderr
+    async with await sbx_fake.create(network=NetworkPolicy(allow=("example.com",))) as allowed:
+        assert (
+            await allowed.run_code(CLIENT.format(host="example.com", port=80))
+        ).stdout == "ping\n"
+        assert (await allowed.run_code(CLIENT.format(host="localhost", port=port))).exit_code == 1
+
+
+async def test_processes_are_seen_in_proc(sbx_fake: FakeBackend) -> None:
+    sandbox = sbx_fake.sandbox
+    await sandbox.run("sleep 1000 &", env={"MARK": "here"})
+    (pid,) = sbx_fake.processes(sandbox.id)
+    assert await sandbox.files.read(f"/proc/{pid}/cmdline") == b"sleep\x001000\x00"
+    assert b"MARK=here\x00" in await sandbox.files.read(f"/proc/{pid}/environ")
+    assert (await sandbox.run(["cat", "/proc/self/cmdline"])).stdout == "cat\0/proc/self/cmdline\0"
+    assert (await sandbox.run(["kill", str(pid)])).ok
+    assert (await sandbox.run("ls -d /proc/[0-9]* | wc -l")).stdout == "3\n"
+    assert sbx_fake.processes(sandbox.id) == {}
 
 
 async def test_host_is_out_of_reach(sbx_fake: FakeBackend, tmp_path: Path) -> None:

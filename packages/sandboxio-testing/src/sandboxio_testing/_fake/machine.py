@@ -145,7 +145,10 @@ class Machine:
         return (yield from run_shell(proc, flags + os.fsdecode(source), "sh", ()))
 
     def _shell_file(self, proc: Proc, path: str, args: tuple[str, ...] | None = None) -> Steps:
-        source = os.fsdecode(bytes(self.tree.file(path, proc.cwd).data))
+        try:
+            source = os.fsdecode(bytes(self.tree.file(path, proc.cwd).data))
+        except OSError as error:
+            return (yield from proc.complain(f"0: cannot open {path}: {error.strerror}", 2))
         return (yield from run_shell(proc, source, path, proc.argv[1:] if args is None else args))
 
     def _python(self, proc: Proc, args: tuple[str, ...]) -> Steps:

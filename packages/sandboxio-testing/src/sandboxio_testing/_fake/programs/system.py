@@ -125,8 +125,8 @@ def date(proc: Proc, args: Args) -> Steps:
     """Show the time of the virtual clock, in UTC."""
     now = datetime.fromtimestamp(proc.tree.now(), UTC)
     form = next((arg[1:] for arg in args if arg.startswith("+")), "%a %b %e %H:%M:%S UTC %Y")
-    if len(args) > 1 or (args and not args[0].startswith("+")):
-        raise Unknown("the fake's date takes a +FORMAT only")
+    if any(arg != "-u" and not arg.startswith("+") for arg in args):
+        raise Unknown("the fake's date takes -u and a +FORMAT only")
     form = form.replace("%N", f"{now.microsecond * 1000:09d}").replace(
         "%s", str(int(now.timestamp()))
     )

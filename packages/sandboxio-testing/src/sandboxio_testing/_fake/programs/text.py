@@ -154,7 +154,8 @@ def wc(proc: Proc, args: Args) -> Steps:
     name = f" {found.rest[0]}" if len(found.rest) == 1 else ""
     numbers = [str(shown[letter]) for letter in wanted]
     if len(numbers) > 1:
-        numbers = [f"{number:>7}" for number in numbers]
+        width = len(str(size)) if found.rest else 7
+        numbers = [number.rjust(width) for number in numbers]
     yield from proc.write(1, " ".join(numbers) + name + "\n")
     return 0
 
@@ -301,12 +302,17 @@ def tee(proc: Proc, args: Args) -> Steps:
 
 def tr(proc: Proc, args: Args) -> Steps:
     """Replace or delete single characters."""
-    found = options("tr", args, flags="d")
+    found = options("tr", args, flags="ds")
     sets = [_characters(text) for text in found.rest]
-    deletes = "d" in found.flags
-    if len(sets) != (1 if deletes else 2) or not all(sets):
-        return (yield from proc.complain("the fake's tr takes 'tr SET SET' or 'tr -d SET'"))
+    deletes, squeezes = "d" in found.flags, "s" in found.flags
+    if len(sets) != (1 if found.flags else 2) or not all(sets) or (deletes and squeezes):
+        return (yield from proc.complain("the fake's tr takes 'tr [-d|-s] SET' or 'tr SET SET'"))
     table = bytes(range(256))
+    if squeezes:
+        rule = re.compile(b"([" + re.escape(sets[0]) + b"])\\1+")
+        data = yield from proc.read_all(0)
+        yield from proc.write(1, rule.sub(rb"\1", data))
+        return 0
     if not deletes:
         longer = sets[1] + sets[1][-1:] * (len(sets[0]) - len(sets[1]))
         table = bytes.maketrans(sets[0], longer[: len(sets[0])])

@@ -18,7 +18,13 @@ from .syntax import Script
 if TYPE_CHECKING:
     from .interpreter import Shell
 
-__all__ = ["BUILTINS"]
+__all__ = ["BUILTINS", "SPECIAL"]
+
+SPECIAL = frozenset(
+    {":", ".", "break", "continue", "eval", "exec", "exit", "export", "return", "set", "shift"}
+    | {"source", "trap", "unset"}
+)
+"""Builtins whose failed redirection ends the shell."""
 
 Words = tuple[str, ...]
 Builtin = Callable[["Shell", Words], Steps]
@@ -107,9 +113,13 @@ def _export(shell: Shell, words: Words) -> Steps:
 
 def _local(shell: Shell, words: Words) -> Steps:
     yield from ()
+    state = shell.state
+    if not state.locals:
+        raise ShellFailed("local: not in a function")
     for word in words[1:]:
         name, equals, value = word.partition("=")
-        shell.state.variables[name] = value if equals else shell.state.variables.get(name, "")
+        state.locals[-1].setdefault(name, state.variables.get(name))
+        state.variables[name] = value if equals else state.variables.get(name, "")
     return 0
 
 
@@ -123,6 +133,16 @@ def _unset(shell: Shell, words: Words) -> Steps:
     return 0
 
 
+LONG_OPTIONS = {"errexit": "e", "noglob": "f", "nounset": "u", "pipefail": "P", "xtrace": "x"}
+OPTIONS = {
+    "e": "leave_on_error",
+    "f": "keep_patterns",
+    "P": "pipe_fails",
+    "u": "refuse_unset",
+    "x": "trace",
+}
+
+
 def _set(shell: Shell, words: Words) -> Steps:
     rest = list(words[1:])
     while rest and len(rest[0]) > 1 and rest[0][0] in "-+" and rest[0] != "--":
@@ -130,15 +150,12 @@ def _set(shell: Shell, words: Words) -> Steps:
         on = option[0] == "-"
         letters = option[1:]
         if letters == "o" and rest:
-            letters = {"errexit": "e", "nounset": "u", "pipefail": "?"}.get(rest.pop(0), "?")
+            letters = LONG_OPTIONS.get(rest.pop(0), "?")
         for letter in letters:
-            if letter == "e":
-                shell.state.leave_on_error = on
-            elif letter == "u":
-                shell.state.refuse_unset = on
-            else:
+            if letter not in OPTIONS:
                 yield from shell.complain(f"set: the fake's shell has no option {option}")
                 return 2
+            setattr(shell.state, OPTIONS[letter], on)
     if rest:
         shell.state.arguments = tuple(rest[1:] if rest[0] == "--" else rest)
     return 0
@@ -233,7 +250,7 @@ def _source(shell: Shell, words: Words) -> Steps:
 def _command(shell: Shell, words: Words) -> Steps:
     rest = words[1:]
     if rest[:1] in (("-v",), ("-V",)):
-        return (yield from _type(shell, rest))
+        return (yield from _found(shell, rest[1:], said=False))
     if not rest:
         return 0
     builtin = BUILTINS.get(rest[0])
@@ -244,22 +261,33 @@ def _command(shell: Shell, words: Words) -> Steps:
 
 
 def _type(shell: Shell, words: Words) -> Steps:
+    return (yield from _found(shell, words[1:], said=True))
+
+
+def _found(shell: Shell, names: Words, *, said: bool) -> Steps:
     status = 0
-    for name in words[1:]:
+    for name in names:
         if name in shell.state.functions or name in BUILTINS:
-            yield from shell.proc.write(1, f"{name}\n")
+            yield from shell.proc.write(1, f"{name} is a shell builtin\n" if said else f"{name}\n")
             continue
         folders = shell.state.env.get("PATH", "/usr/local/bin:/usr/bin:/bin").split(":")
-        for folder in folders:
-            try:
-                shell.proc.tree.find(f"{folder}/{name}")
-            except OSError:
-                continue
-            yield from shell.proc.write(1, f"{folder}/{name}\n")
-            break
-        else:
-            status = 127
+        places = [f"{folder}/{name}" for folder in folders]
+        place = next((place for place in places if _exists(shell, place)), None)
+        if place is not None:
+            yield from shell.proc.write(1, f"{name} is {place}\n" if said else f"{place}\n")
+            continue
+        status = 127
+        if said:
+            yield from shell.proc.write(1, f"{name}: not found\n")
     return status
+
+
+def _exists(shell: Shell, path: str) -> bool:
+    try:
+        shell.proc.tree.find(path)
+    except OSError:
+        return False
+    return True
 
 
 def _umask(shell: Shell, words: Words) -> Steps:

@@ -114,7 +114,9 @@ class Expander:
 
     def _paths(self, field: list[Piece]) -> list[str]:
         plain = "".join(text for text, _ in field)
-        if not any(SPECIAL.search(text) for text, quoted in field if not quoted):
+        if self.state.keep_patterns or not any(
+            SPECIAL.search(text) for text, quoted in field if not quoted
+        ):
             return [plain]
         return glob(self.proc.tree, pattern_of(field), self.proc.cwd) or [plain]
 

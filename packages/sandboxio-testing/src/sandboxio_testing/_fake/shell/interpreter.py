@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from ..handles import Handle, open_node, pipe
 from ..process import Effect, Missing, Proc, Steps, Wait
 from ..tree import fail
-from .builtins import BUILTINS
+from .builtins import BUILTINS, SPECIAL
 from .expansion import Expander, pattern_of
 from .parser import parse
 from .state import Leave, LoopJump, ReturnFrom, ShellFailed, ShellState
@@ -171,7 +171,8 @@ class Shell(Expander):
             children.append(child)
         status = 0
         for child in children:
-            status = yield from self.proc.wait_for(child)
+            ended = yield from self.proc.wait_for(child)
+            status = ended or (status if self.state.pipe_fails else 0)
         return status
 
     def _run_traps(self) -> Effect:
@@ -267,8 +268,13 @@ class Shell(Expander):
         try:
             saved = yield from self.redirect(command.redirects)
         except OSError as error:
-            return (yield from self._not_opened(error))
+            status = yield from self._not_opened(error)
+            if words and words[0] in SPECIAL:
+                raise Leave(status) from None
+            return status
         try:
+            if self.state.trace:
+                yield from self.proc.write(2, f"+ {' '.join([*_shown(values), *words])}\n")
             if not words:
                 return self.state.status
             if words == ["exec"]:
@@ -336,6 +342,7 @@ class Shell(Expander):
             raise ShellFailed("functions are nested too deep for the fake")
         before = self.state.arguments
         self.state.arguments = arguments
+        self.state.locals.append({})
         self.state.variables.update(values)
         try:
             return (yield from self.command(function.body))
@@ -344,6 +351,7 @@ class Shell(Expander):
         finally:
             self._depth -= 1
             self.state.arguments = before
+            self._unset(self.state.locals.pop())
 
     # --- redirections
 
@@ -413,3 +421,7 @@ def _given(text: str) -> Handle:
 
 def _only(command: Command) -> Callable[[Shell], Steps]:
     return lambda shell: shell.command(command, last=True)
+
+
+def _shown(values: dict[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in values.items()]

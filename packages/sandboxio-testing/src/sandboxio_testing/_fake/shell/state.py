@@ -54,8 +54,14 @@ class ShellState:
     last_background: int | None = None
     leave_on_error: bool = False
     refuse_unset: bool = False
+    keep_patterns: bool = False
+    trace: bool = False
+    pipe_fails: bool = False
     conditions: int = 0
     """How many conditions are being tried, in which a failure is no error."""
+
+    locals: list[dict[str, str | None]] = field(default_factory=list[dict[str, str | None]])
+    """What the variables were that each function under way has made its own."""
 
     @classmethod
     def fresh(cls, name: str, pid: int, env: Mapping[str, str]) -> ShellState:
@@ -70,6 +76,7 @@ class ShellState:
             exported=set(self.exported),
             functions=dict(self.functions),
             traps={},
+            locals=[dict(level) for level in self.locals],
         )
 
     @property
@@ -88,7 +95,7 @@ class ShellState:
             "?": str(self.status),
             "$": str(self.pid),
             "#": str(len(self.arguments)),
-            "-": "e" * self.leave_on_error + "u" * self.refuse_unset,
+            "-": "e" * self.leave_on_error + "f" * self.keep_patterns + "u" * self.refuse_unset,
             "@": " ".join(self.arguments),
             "*": " ".join(self.arguments),
             "!": "" if self.last_background is None else str(self.last_background),

@@ -24,17 +24,38 @@ class FakeWitness(Witness):
         return sum(marker in argument for argv in found for argument in argv)
 
     def facts(self, sandbox_id: str) -> ProviderFacts:
-        return ProviderFacts(network="none", privileged=False, host_paths=())
+        (made,) = [
+            call
+            for call in self._fake.calls
+            if (call.op, call.sandbox_id) == ("create", sandbox_id)
+        ]
+        return ProviderFacts(
+            network="none",
+            privileged=False,
+            host_paths=(),
+            memory_mb=None if made.resources is None else made.resources.memory_mb,
+            processes=None if made.resources is None else made.resources.processes,
+            labels=made.metadata,
+            description=repr(made),
+        )
 
     def destroy(self, sandbox_id: str) -> None:
         if sandbox_id in self._fake.live_sandboxes:
             self._fake.expire(sandbox_id)
 
 
+def unreachable_fake() -> FakeBackend:
+    """Return a fake whose provider does not answer."""
+    fake = FakeBackend()
+    fake.simulate(unreachable=True)
+    return fake
+
+
 class FakeContract(BackendContract):
     """What all configurations of the fake have in common."""
 
     backend: FakeBackend
+    unreachable = staticmethod(unreachable_fake)
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -20,6 +20,10 @@ CREDENTIAL = "SBX_FAKE_TOKEN"
 """The variable that a missing credential of the fake is said to be in; it needs none."""
 
 
+class ProviderFailed(Exception):
+    """What the provider's own library would have raised: the cause of what comes out."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Faults:
     """What goes wrong, until something else is said; see `FakeBackend.simulate`."""
@@ -46,12 +50,16 @@ class Faults:
         if self.auth_missing:
             raise AuthError(
                 f"The credential {CREDENTIAL} is not set.", hint=f"export {CREDENTIAL}=..."
-            )
+            ) from ProviderFailed("401 Unauthorized")
         if self.rate_limited is not False:
             after = None if self.rate_limited is True else float(self.rate_limited)
-            raise RateLimitError("The provider throttles requests.", retry_after=after)
+            raise RateLimitError(
+                "The provider throttles requests.", retry_after=after
+            ) from ProviderFailed("429 Too Many Requests")
         if self.unreachable:
-            raise SandboxUnreachable("The fake provider does not answer.")
+            raise SandboxUnreachable("The fake provider does not answer.") from ProviderFailed(
+                "connection refused"
+            )
 
     def check_sandbox(self) -> None:
         """Raise what every call of a sandbox meets."""
@@ -63,7 +71,9 @@ class Faults:
         """Raise what the start of the `count`-th command meets."""
         self.check_sandbox()
         if self.fails_every and count % self.fails_every == 0:
-            raise SandboxUnreachable("The connection was reset.")
+            raise SandboxUnreachable("The connection was reset.") from ProviderFailed(
+                "connection reset by peer"
+            )
         if self.run_fails is not None:
             raise self.run_fails
         if self.process_limit:

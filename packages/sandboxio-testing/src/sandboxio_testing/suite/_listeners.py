@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-__all__ = ["Listener", "from_outside", "host_address", "host_addresses", "listening", "token"]
+__all__ = ["Listener", "from_outside", "host_addresses", "listening", "token"]
 
 ANSWER = 100
 """Bytes that an echo has at most."""
@@ -39,8 +39,24 @@ class Listener:
     heard: list[str] = field(default_factory=list[str])
 
 
-def host_address(family: socket.AddressFamily) -> str | None:
-    """Return an address of this host that is not its loopback, or ``None``."""
+def host_addresses(family: socket.AddressFamily = socket.AF_INET) -> list[str]:
+    """Return the addresses of this host that are not its loopback."""
+    found = {_address_of_default_route(family)}
+    with suppress(OSError):
+        found |= {str(item[4][0]) for item in socket.getaddrinfo(socket.gethostname(), 0, family)}
+    if family is socket.AF_INET:
+        with suppress(OSError):
+            # Linux lists what is local to it: the line after an address says so.
+            lines = Path("/proc/net/fib_trie").read_text().splitlines()
+            found |= {
+                line.rpartition(" ")[2]
+                for line, after in pairwise(lines)
+                if after.strip() == "/32 host LOCAL"
+            }
+    return sorted(text for text in found if text and not text.startswith(("127.", "::1", "fe80")))
+
+
+def _address_of_default_route(family: socket.AddressFamily) -> str:
     # Connecting a datagram socket sends nothing: it only asks for a route. The addresses are those
     # that are set aside for documentation.
     anywhere = "192.0.2.1" if family is socket.AF_INET else "2001:db8::1"
@@ -48,25 +64,9 @@ def host_address(family: socket.AddressFamily) -> str | None:
         try:
             probe.connect((anywhere, 9))
         except OSError:
-            return None
+            return ""
         address: str = probe.getsockname()[0]
-    return None if address.startswith(("127.", "::1")) else address
-
-
-def host_addresses() -> list[str]:
-    """Return the IPv4 addresses of this host that are not its loopback."""
-    found = {host_address(socket.AF_INET)}
-    with suppress(OSError):
-        found |= {str(item[4][0]) for item in socket.getaddrinfo(socket.gethostname(), None)}
-    with suppress(OSError):
-        # Linux lists what is local to it: the line after an address says so.
-        lines = Path("/proc/net/fib_trie").read_text().splitlines()
-        for line, after in pairwise(lines):
-            if after.strip() == "/32 host LOCAL":
-                found.add(line.rpartition(" ")[2])
-    return sorted(
-        address for address in found if address and ":" not in address and address[:4] != "127."
-    )
+    return address
 
 
 @contextmanager

@@ -140,10 +140,9 @@ def _network(pid: int) -> Literal["none", "own", "host"]:
 
 
 def _privileged(pid: int) -> bool:
-    """Whether it has rights in the host's own user namespace, or its process namespace."""
-    same_user = _namespace(pid, "user") == _namespace(os.getpid(), "user")
-    rights = int(_status(pid).get("CapEff", "0"), 16)
-    return (same_user and rights != 0) or _namespace(pid, "pid") == _namespace(os.getpid(), "pid")
+    """Whether it has any kernel capability, or a namespace of the host's that gives rights."""
+    shared = any(_namespace(pid, kind) == _namespace(os.getpid(), kind) for kind in ("pid", "mnt"))
+    return shared or int(_status(pid).get("CapEff", "0"), 16) != 0
 
 
 def _mounts(pid: int) -> Iterator[tuple[str, str, str, set[str]]]:
@@ -174,8 +173,11 @@ def _process_limit(pid: int) -> int | None:
 
 
 def _limit(pid: int, controller: str, names: tuple[str, ...]) -> float | None:
-    """Read a limit of the control group of a process that is not its parent's as well."""
+    """Read a limit of a process's own control group; that of this process caps something else."""
+    shared = _read(os.getpid(), "cgroup").decode().splitlines()
     for line in _read(pid, "cgroup").decode().splitlines():
+        if line in shared:
+            continue
         _, controllers, path = line.split(":", 2)
         for mount in (f"/sys/fs/cgroup/{controller}", "/sys/fs/cgroup"):
             if controllers not in ("", controller):

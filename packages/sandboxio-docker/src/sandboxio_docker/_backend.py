@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, cast
 
+from sandboxio.audit import AuditConfig
 from sandboxio.errors import ConfigurationError
 from sandboxio.models import IsolationTier, NetworkPolicy, Resources
 from sandboxio.protocols import DEFAULT_TIMEOUT, AsyncSandbox
@@ -31,6 +32,7 @@ class DockerBackend(DriverBackend):
         pull_timeout: Seconds that a pull may take, besides the timeout of the sandbox.
         platform: Platform of the image; the engine's own if ``None``.
         host: Address of the engine; found as the Docker CLI finds it if ``None``.
+        audit: Where records go.
 
     Example:
         >>> import sandboxio
@@ -47,6 +49,7 @@ class DockerBackend(DriverBackend):
         pull_timeout: float = 600,
         platform: str | None = None,
         host: str | None = None,
+        audit: AuditConfig | None = None,
     ) -> None:
         config = DockerConfig(
             template=image,
@@ -59,7 +62,7 @@ class DockerBackend(DriverBackend):
         _check(config)
         self._config = config
         self._docker = DockerDriver(config)
-        super().__init__(self._docker)
+        super().__init__(self._docker, audit=audit)
 
     @classmethod
     def from_config(cls, config: DockerConfig) -> DockerBackend:

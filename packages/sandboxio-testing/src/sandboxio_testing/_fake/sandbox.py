@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -14,26 +13,24 @@ from sandboxio.errors import (
     DiskFull,
     OutOfMemory,
     ProcessLimitExceeded,
-    SandboxGone,
 )
-from sandboxio.models import AppliedCap, AppliedPolicy, Capability, ExecResult, FileInfo, Resources
+from sandboxio.models import AppliedCap, AppliedPolicy, Capability, ExecResult, Resources
 from sandboxio.spi import (
     CodeResult,
     Command,
     ExitCause,
-    FileMeta,
     ProvisionRequest,
-    file_error,
 )
 
 from .calls import Call
 from .clock import LIFETIME, Timer
 from .command import FakeProcess
+from .filing import MachineFiles
 from .handles import HostInput, HostOutput
 from .machine import WORKDIR, Machine
 from .process import Proc, Program, Steps
 from .scripts import Script, acted, check_result
-from .tree import DirNode, FileNode, LinkNode, Node, fail
+from .tree import fail
 from .world import World
 
 __all__ = ["DEFAULTS", "FakeSandbox"]
@@ -41,26 +38,13 @@ __all__ = ["DEFAULTS", "FakeSandbox"]
 DEFAULTS = Resources(cpu=1.0, memory_mb=512, disk_mb=256, processes=128)
 """Caps of a fake sandbox when the caller names none."""
 
-PIECE = 1 << 18
-"""Bytes of a file that are handed over at once."""
 
-
-class FakeSandbox:
+class FakeSandbox(MachineFiles):
     """A `SandboxDriver`, and what ``sandbox.native`` of a fake is."""
 
     def __init__(self, world: World, request: ProvisionRequest) -> None:
-        self._world = world
-        self._clock = world.clock
-        self._request = request
-        self._processes: list[FakeProcess] = []
-        self._contexts: dict[str, dict[str, Any]] = {}
-        self._ends_at = float("inf")
-        self._lifetime: Timer | None = None
-        self.id = f"fake-{next(world.ids):04}"
-        self.created_at: datetime = world.clock.date()
-        self.gone: str | None = None
         caps = request.resources
-        self.machine = Machine(
+        machine = Machine(
             world.clock,
             world.internet,
             request.network,
@@ -68,6 +52,13 @@ class FakeSandbox:
             disk_mb=caps.disk_mb or DEFAULTS.disk_mb or 0,
             processes=caps.processes or DEFAULTS.processes or 0,
         )
+        super().__init__(world, f"fake-{next(world.ids):04}", request.network, machine)
+        self._request = request
+        self._processes: list[FakeProcess] = []
+        self._contexts: dict[str, dict[str, Any]] = {}
+        self._ends_at = float("inf")
+        self._lifetime: Timer | None = None
+        self.created_at: datetime = world.clock.date()
 
     def __repr__(self) -> str:
         return f"<FakeSandbox {self.id} {self.gone or 'running'}>"
@@ -314,146 +305,6 @@ class FakeSandbox:
             )
         if cause is ExitCause.DISK_FULL:
             raise DiskFull("The code left the disk full.", limit="disk_mb", value=caps.disk_mb)
-
-    # --- files
-
-    @asynccontextmanager
-    async def read(self, path: str) -> AsyncGenerator[tuple[FileMeta, AsyncIterator[bytes]], None]:
-        """Open a regular file."""
-        with self._clock.call():
-            await self._file_call("read", path)
-            with self._clock.lock, self._files(path):
-                node = self.machine.tree.file(path, WORKDIR)
-                meta = FileMeta(mode=node.mode, mtime=node.mtime, size=node.size)
-            yield meta, self._pieces(node, meta.size or 0)
-
-    async def _pieces(self, node: FileNode, size: int) -> AsyncGenerator[bytes, None]:
-        for start in range(0, size, PIECE):
-            await checkpoint()
-            self._check()
-            yield bytes(node.data[start : min(size, start + PIECE)])
-
-    async def write(self, path: str, chunks: AsyncIterator[bytes], meta: FileMeta) -> None:
-        """Write a file: beside its place, and into it at the end."""
-        tree = self.machine.tree
-        with self._clock.call():
-            await checkpoint()
-            with self._clock.lock:
-                self._check_files(grows=True)
-            pieces = FileNode(0o644, tree.now())
-            try:
-                with self._files(path):
-                    tree.place_of_file(path, WORKDIR)
-                async for chunk in chunks:
-                    with self._clock.lock, self._files(path):
-                        self._check()
-                        if tree.write_at(pieces, len(pieces.data), chunk) < len(chunk):
-                            raise DiskFull(
-                                f"No space is left in the sandbox for {path!r}.", limit="disk_mb"
-                            )
-                with self._clock.lock, self._files(path):
-                    self._check()
-                    self._note_file("write", path, bytes(pieces.data))
-                    self._place(path, pieces, meta)
-            except BaseException:
-                tree.forget(pieces)
-                raise
-
-    def _place(self, path: str, node: FileNode, meta: FileMeta) -> None:
-        place = self.machine.tree.place_of_file(path, WORKDIR)
-        if meta.mode is not None:
-            node.mode = meta.mode
-        elif place.node is not None:
-            node.mode = place.node.mode
-        if meta.mtime is not None:
-            node.mtime = meta.mtime
-        self.machine.tree.replace(place, node)
-
-    async def stat(self, path: str) -> FileInfo:
-        """Describe a path, without following a final link."""
-        with self._clock.call():
-            await self._file_call("stat", path)
-            with self._clock.lock, self._files(path):
-                return _info(path, self.machine.tree.find(path, WORKDIR, follow=False))
-        raise AssertionError("unreachable")
-
-    async def ls(self, path: str) -> list[FileInfo]:
-        """List a directory, sorted by path."""
-        with self._clock.call():
-            await self._file_call("ls", path)
-            with self._clock.lock, self._files(path):
-                entries = self.machine.tree.directory(path, WORKDIR).entries
-                prefix = "" if path in ("", ".") else path.rstrip("/") + "/"
-                infos = [_info(prefix + name, node) for name, node in entries.items()]
-                return sorted(infos, key=lambda info: info.path)
-        raise AssertionError("unreachable")
-
-    async def mkdir(self, path: str, *, parents: bool) -> None:
-        """Make a directory."""
-        with self._clock.call():
-            await self._file_call("mkdir", path)
-            with self._clock.lock, self._files(path):
-                self.machine.tree.mkdir(path, WORKDIR, parents=parents)
-
-    async def remove(self, path: str) -> None:
-        """Remove a path and all below it."""
-        with self._clock.call():
-            await self._file_call("remove", path)
-            with self._clock.lock, self._files(path):
-                self.machine.tree.remove(path, WORKDIR, WORKDIR)
-
-    async def _file_call(self, op: str, path: str) -> None:
-        await checkpoint()
-        with self._clock.lock:
-            self._check_files(grows=op == "mkdir")
-            self._note_file(op, path)
-
-    def _note_file(self, op: str, path: str, data: bytes | None = None) -> None:
-        self._note(
-            Call(
-                op=op,
-                at=self._now(),
-                sandbox_id=self.id,
-                path=path,
-                data=data,
-                network=self._request.network,
-            )
-        )
-
-    def _check_files(self, *, grows: bool) -> None:
-        self._check()
-        self._world.faults.check_files(grows=grows)
-
-    @contextmanager
-    def _files(self, path: str) -> Generator[None, None, None]:
-        try:
-            yield
-        except OSError as error:
-            raise file_error(error.errno or 0, path) from error
-
-    # --- all of it
-
-    def _now(self) -> float:
-        return self._clock.current_time()
-
-    def _note(self, call: Call) -> None:
-        self._world.calls.append(call)
-
-    def _check(self) -> None:
-        if self.gone is not None:
-            raise SandboxGone(f"The sandbox {self.id} no longer exists: {self.gone}.")
-        self._world.faults.check_sandbox()
-
-
-def _info(path: str, node: Node) -> FileInfo:
-    return FileInfo(
-        path=path,
-        size=node.size,
-        is_dir=isinstance(node, DirNode),
-        is_link=isinstance(node, LinkNode),
-        mode=node.mode,
-        mtime=node.mtime,
-    )
 
 
 def _starved(proc: Proc) -> Steps:

@@ -105,10 +105,14 @@ class Shell(Expander):
         return status
 
     def _in_background(self, items: tuple[tuple[str, Pipeline], ...]) -> int:
-
         script = Script((AndOr(items, False),))
+        alone = items[0][1]
+        single = len(items) == 1 and len(alone.commands) == 1 and not alone.negated
         try:
-            child = self._fork(lambda shell: shell.run(script))
+            # A single program takes the place of its subshell, so that `$!` is the program.
+            child = self._fork(
+                _only(alone.commands[0]) if single else lambda shell: shell.run(script)
+            )
         except OSError:
             raise ShellFailed("Cannot fork") from None
         child.open_as(0, open_node(self.proc.tree, "/dev/null", "/", "r"))

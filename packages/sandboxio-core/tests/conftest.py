@@ -148,30 +148,37 @@ class HostDriver:
         self.requests: list[ProvisionRequest] = []
         self.live: dict[str, GuestProgram] = {}
 
-    async def provision(self, request: ProvisionRequest) -> HostSandbox:
+    def start(self, name: str, *options: str) -> GuestProgram:
         """Start a guest in a directory of its own."""
-        self.requests.append(request)
-        workdir = self.folder / request.name
+        workdir = self.folder / name
         workdir.mkdir()
-        program = GuestProgram(workdir, self.python)
-        self.live[request.name] = program
+        program = self.live[name] = GuestProgram(workdir, self.python, *options)
+        return program
+
+    def sandbox(self, channel: GuestChannel, name: str) -> HostSandbox:
+        """Return the sandbox of a guest that has been greeted."""
+        return HostSandbox(channel, self.live[name], self, name)
+
+    async def provision(self, request: ProvisionRequest) -> HostSandbox:
+        """Start a guest and greet it."""
+        self.requests.append(request)
+        program = self.start(request.name)
         init = GuestInit(
             env=request.env,
             secret_names=request.secret_names,
-            workdir=str(workdir),
+            workdir=str(program.workdir),
             lifetime=request.timeout,
             lease=self.lease,
         )
         channel = await GuestChannel.open(SocketTransport(program.socket), init)
-        return HostSandbox(channel, program, self, request.name)
+        return self.sandbox(channel, request.name)
 
     async def attach(self, sandbox_id: str) -> HostSandbox:
         """Connect to a guest once more."""
         if sandbox_id not in self.live:
             raise ConnectError(f"There is no {sandbox_id!r}.")
-        program = self.live[sandbox_id]
-        channel = await GuestChannel.open(program.connect(), None)
-        return HostSandbox(channel, program, self, sandbox_id)
+        channel = await GuestChannel.open(self.live[sandbox_id].connect(), None)
+        return self.sandbox(channel, sandbox_id)
 
     async def list_managed(self, labels: Mapping[str, str]) -> list[ManagedSandbox]:
         """List what lives."""

@@ -377,39 +377,3 @@ async def test_upload_keeps_mode_and_time_and_download_the_executable_bit(
     back = (tmp_path / "back").stat()
     assert back.st_mtime == 1_000_000_000.25
     assert back.st_mode & 0o100
-
-
-@pytest.mark.slow
-async def test_sparse_file_of_two_gibibytes_is_downloaded_in_constant_memory(
-    sandbox: AsyncSandbox, folder: str, tmp_path: Path
-) -> None:
-    with inside(sandbox, f"{folder}/sparse").open("wb") as file:
-        file.truncate(2 << 30)
-        file.seek((2 << 30) - 3)
-        file.write(b"end")
-    before = resident()
-    target = tmp_path / "sparse"
-    await sandbox.files.download(f"{folder}/sparse", target)
-    assert peak() - before < 32 * MIB
-    with target.open("rb") as file:
-        file.seek(-4, os.SEEK_END)
-        assert (file.tell(), file.read()) == ((2 << 30) - 4, b"\0end")
-    target.unlink()
-
-
-def resident() -> int:
-    """Bytes of this process that are in memory; resets their peak."""
-    Path("/proc/self/clear_refs").write_text("5")
-    return memory("VmRSS")
-
-
-def peak() -> int:
-    """The most bytes since `resident` was asked."""
-    return memory("VmHWM")
-
-
-def memory(field: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(field + ":"):
-            return int(line.split()[1]) * KIB
-    raise AssertionError(field)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -258,6 +259,27 @@ async def test_killed_command_is_gone_when_kill_returns(sandbox: AsyncSandbox) -
         assert not any(map(lives, pids))
         assert process.returncode == 137
         assert (await process.wait()).exit_code == 137
+
+
+async def test_kill_that_crosses_the_end_of_its_command_is_confirmed(
+    sandbox: AsyncSandbox, gone: Gone
+) -> None:
+    native: Any = sandbox.native
+    guest = native.process
+    await sandbox.run(["mkfifo", "gate"])
+    async with sandbox.stream("echo $$; read line < gate; exit 3") as process:
+        await lines(process, 1)
+        (supervisor,) = children(guest.pid)
+        with anyio.fail_after(BOUND):
+            guest.send_signal(signal.SIGSTOP)
+            async with anyio.create_task_group() as group:
+                group.start_soon(process.kill)
+                await anyio.wait_all_tasks_blocked()  # the kill is on its way, and unread
+                await anyio.to_thread.run_sync((native.workdir / "gate").write_text, "\n")
+                await gone(supervisor)
+                guest.send_signal(signal.SIGCONT)
+        assert process.returncode in (3, 137)
+    assert (await sandbox.run(["true"])).ok
 
 
 async def test_guest_enforces_the_deadline_of_a_host_that_does_not_look(

@@ -21,6 +21,7 @@ class CollectedOutput:
     def __init__(self, bound: int) -> None:
         self._bound = bound
         self._data = {"stdout": bytearray(), "stderr": bytearray()}
+        self._cut: set[str] = set()
         self.size = 0
 
     @property
@@ -35,10 +36,11 @@ class CollectedOutput:
         self.size += len(chunk.data)
         if self.exceeded and len(data) > 3 * EXCERPT:
             del data[EXCERPT:-EXCERPT]
+            self._cut.add(chunk.stream)
 
     def text(self, stream: str) -> str:
         """Return a stream's text; beyond the bound, its head and its tail."""
         data = self._data[stream]
-        if not self.exceeded or len(data) <= 2 * EXCERPT:
+        if stream not in self._cut:
             return decode(data)
         return f"{decode(data[:EXCERPT])}\n[... output left out ...]\n{decode(data[-EXCERPT:])}"

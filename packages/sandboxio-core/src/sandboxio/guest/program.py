@@ -427,8 +427,10 @@ class Command:
                 self.begin_killing()
                 self.guest.bereaved.append(self)
             self.guest.kill_strays()
+        elif self.killing or self.status is None:
+            self.on_tree_gone()  # it had ended when the kill came
 
-    def on_strays_gone(self) -> None:
+    def on_tree_gone(self) -> None:
         self.empty = True
         self.finish_killed()
 
@@ -1118,6 +1120,8 @@ class Guest:
         if not user:
             return
         uid, _, gid = user.partition(":")
+        for module in ("_socket", "fcntl", "resource"):
+            __import__(module)  # the user may not be able to read where Python keeps them
         for folder in filter(None, own.split(":")):
             os.chown(folder, int(uid), int(gid))
         os.setgroups([])
@@ -1247,7 +1251,7 @@ class Guest:
             return
         bereaved, self.bereaved = self.bereaved, []
         for command in bereaved:
-            command.on_strays_gone()
+            command.on_tree_gone()
 
     def free_space(self) -> List[int]:
         """Return how many blocks are free where a command may write."""

@@ -14,7 +14,7 @@ from .handles import Handle, HostOutput
 from .internet import Internet, Page, Reply
 from .kernel import Kernel
 from .process import Proc, Program, Steps
-from .programs import files, network, system, text
+from .programs import describing, files, network, system, text
 from .programs.options import Tool, Unknown, options, program
 from .python.model import run_python
 from .shell.interpreter import run_shell
@@ -119,6 +119,7 @@ class Machine:
         tools: dict[str, Tool] = {
             **text.TOOLS,
             **files.TOOLS,
+            **describing.TOOLS,
             **system.TOOLS,
             **network.tools(self.fetch),
             "bash": self._shell,

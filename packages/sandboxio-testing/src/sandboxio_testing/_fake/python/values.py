@@ -21,7 +21,6 @@ __all__ = [
     "Value",
     "checked_format",
     "checked_size",
-    "host_function",
     "pure",
     "reason",
 ]
@@ -91,12 +90,6 @@ def pure(name: str, function: Callable[..., Any]) -> Native:
         return function(*args, **keywords)
 
     return Native(name, call)
-
-
-def host_function(name: str, *arguments: Any) -> CannotModel:
-    """Say that a call cannot be modelled."""
-    shown = ", ".join(repr(argument)[:40] for argument in arguments)
-    return CannotModel(f"the call {name}({shown})")
 
 
 def checked_size(proc: Proc, size: int) -> Opaque | None:

@@ -7,13 +7,13 @@ import os
 import time
 from collections.abc import Collection
 from contextlib import closing
-from typing import Any
+from typing import Any, Literal
 
 import docker
 import docker.errors
 import pytest
-from sandboxio_docker import DockerBackend
 
+from sandboxio_docker import DockerBackend
 from sandboxio_testing.suite import BackendContract, ProviderFacts
 
 PYTHON_IMAGE = os.environ.get("SBX_TEST_IMAGE", "sandboxio-test-python:bookworm")
@@ -61,10 +61,10 @@ class EngineWitness:
         config = found["HostConfig"]
         labels = found["Config"]["Labels"]
         execs = [self._api.exec_inspect(ident) for ident in found.get("ExecIDs") or []]
-        modes = {"none": "none", "host": "host"}
+        modes: dict[str, Literal["none", "host"]] = {"none": "none", "host": "host"}
         hosts = [config[key] for key in ("PidMode", "UTSMode", "UsernsMode", "CgroupnsMode")]
         return ProviderFacts(
-            network=modes.get(config["NetworkMode"], "own"),  # type: ignore[arg-type]
+            network=modes.get(config["NetworkMode"], "own"),
             privileged=bool(
                 config["Privileged"]
                 or config["CapAdd"]
@@ -136,7 +136,7 @@ class TestDockerWithoutPython(BackendContract):
 
     @staticmethod
     def backend() -> DockerBackend:
-        return DockerBackend(image=BUSYBOX_IMAGE)
+        return DockerBackend(image=BUSYBOX_IMAGE, guest="never")
 
 
 @pytest.mark.docker

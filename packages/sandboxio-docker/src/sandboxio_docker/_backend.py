@@ -31,6 +31,7 @@ class DockerBackend(DriverBackend):
         pull: When an image is pulled: ``"missing"``, ``"always"`` or ``"never"``.
         pull_timeout: Seconds that a pull may take, besides the timeout of the sandbox.
         platform: Platform of the image; the engine's own if ``None``.
+        guest: ``"auto"``, or ``"never"`` for images without Python; see `DockerConfig`.
         host: Address of the engine; found as the Docker CLI finds it if ``None``.
         audit: Where records go.
 
@@ -48,6 +49,7 @@ class DockerBackend(DriverBackend):
         pull: Literal["missing", "always", "never"] = "missing",
         pull_timeout: float = 600,
         platform: str | None = None,
+        guest: Literal["auto", "never"] = "auto",
         host: str | None = None,
         audit: AuditConfig | None = None,
     ) -> None:
@@ -57,6 +59,7 @@ class DockerBackend(DriverBackend):
             pull=pull,
             pull_timeout=pull_timeout,
             platform=platform,
+            guest=guest,
             host=host,
         )
         _check(config)
@@ -72,6 +75,7 @@ class DockerBackend(DriverBackend):
             pull=config.pull,
             pull_timeout=config.pull_timeout,
             platform=config.platform,
+            guest=config.guest,
             host=config.host,
         )
 
@@ -125,6 +129,8 @@ def _check(config: DockerConfig) -> None:
         raise ConfigurationError(
             f"pull is {config.pull!r}.", hint="It is 'missing', 'always' or 'never'."
         )
+    if config.guest not in ("auto", "never"):
+        raise ConfigurationError(f"guest is {config.guest!r}.", hint="It is 'auto' or 'never'.")
     for name in ("template", "runtime", "platform", "host"):
         value: object = getattr(config, name)
         if value is not None and (not isinstance(value, str) or not value.strip()):

@@ -23,6 +23,8 @@ class DockerConfig(BackendConfig):
             or ``"never"``.
         pull_timeout: Seconds that a pull may take; not taken out of ``timeout``.
         platform: Platform to pull and run, such as ``"linux/arm64"``; the engine's own if ``None``.
+        guest: ``"auto"`` runs sandboxio's guest in images that have Python, and makes an exec of
+            every call in others; ``"never"`` does so in all. Then there is no ``run_code()``.
         host: Address of the engine; found as the Docker CLI finds it if ``None``.
 
     Example:
@@ -35,6 +37,7 @@ class DockerConfig(BackendConfig):
     pull: Literal["missing", "always", "never"] = "missing"
     pull_timeout: float = 600
     platform: str | None = None
+    guest: Literal["auto", "never"] = "auto"
     host: str | None = None
 
     @property

@@ -15,6 +15,7 @@ from sandboxio.spi import ProvisionRequest, SandboxDriver
 from ._client import Engine, ImageFacts
 from ._config import DEFAULT_IMAGE, DockerConfig
 from ._errors import ImageMissing
+from ._exec_sandbox import EXEC_CAPABILITIES
 from ._labels import MANAGED, filters_for, managed_sandbox
 from ._pending import Pending
 from ._provision import Maker, attach
@@ -49,6 +50,7 @@ class DockerDriver:
         self._config = config
         self._engine = Engine(config.host)
         self._pending: dict[str, Pending] = {}
+        self._unasked: set[str] = set()
         self._without_python: set[str] = set()
 
     @property
@@ -63,11 +65,13 @@ class DockerDriver:
 
     @property
     def capabilities(self) -> Capability:
-        """What its sandboxes can do where the image has Python."""
-        return CAPABILITIES
+        """What its sandboxes can do; one whose image turns out to have no Python says less."""
+        return CAPABILITIES if self._config.guest == "auto" else EXEC_CAPABILITIES
 
     async def provision(self, request: ProvisionRequest) -> SandboxDriver:
         """Make a container with all policy in force, or raise and leave nothing."""
+        # Until the engine is asked, nothing of it can be there.
+        self._unasked.add(request.name)
         info = await self._engine.info()
         if info.missing_limits:
             raise CreationError(
@@ -78,10 +82,11 @@ class DockerDriver:
             )
         isolation = check_runtime(self._config.runtime, info.default_runtime, info.runtimes)
         image = await self._image(request)
+        self._unasked.discard(request.name)
         pending = self._pending[request.name] = Pending()
         maker = Maker(self._engine, self._config, request, image, isolation, info, pending)
         try:
-            if image.id not in self._without_python:
+            if self._config.guest == "auto" and image.id not in self._without_python:
                 sandbox = await maker.with_guest()
                 if sandbox is not None:
                     return sandbox
@@ -117,6 +122,9 @@ class DockerDriver:
 
     async def destroy(self, sandbox_id: str) -> bool:
         """Remove a container of ours; wait for a create that has not been answered yet."""
+        if sandbox_id in self._unasked:
+            self._unasked.discard(sandbox_id)
+            return False
         pending = self._pending.get(sandbox_id)
         if pending is not None:
             # If we have to leave before it is answered, the thread that asked removes it.

@@ -144,15 +144,16 @@ def unreachable(endpoint: Endpoint, error: BaseException) -> SandboxUnreachable:
 
 
 def _root(error: BaseException) -> BaseException:
-    """Find the operating system's error below what the SDK's layers made of it."""
+    """Find the operating system's deepest error below what the SDK's layers made of it."""
     seen: set[int] = set()
     todo: list[object] = [error]
+    found = error
     while todo:
         item = todo.pop()
         if not isinstance(item, BaseException) or id(item) in seen:
             continue
         seen.add(id(item))
         if isinstance(item, OSError) and type(item).__module__ == "builtins":
-            return item
+            found = item
         todo += [*item.args, item.__cause__, item.__context__, getattr(item, "reason", None)]
-    return error
+    return found

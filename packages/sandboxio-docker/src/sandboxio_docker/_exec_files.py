@@ -201,11 +201,11 @@ class ExecFiles:
         host = self._host
         token = randomness.token_hex(8)
         tools = [host.tool(name) for name in ("cat", "stat")]
-        process = await self._start(
-            WRITE, host.path(path), host.tool("readlink"), token, *tools, stdin=True
-        )
-        target = ""
+        process: ProcessDriver | None = None
         try:
+            process = await self._start(
+                WRITE, host.path(path), host.tool("readlink"), token, *tools, stdin=True
+            )
             async for chunk in chunks:
                 await process.send(chunk)
             await process.send_eof()
@@ -214,16 +214,17 @@ class ExecFiles:
                 if output.stream == "stdout":
                     said += output.data
             await self._check(process, path)
-            before, _, name = said.decode("utf-8", "surrogateescape").partition("\n")
-            target = name
+            before, _, target = said.decode("utf-8", "surrogateescape").partition("\n")
             mode = before if meta.mode is None else f"{meta.mode & 0o7777:o}"
             await self._put(path, target, token, mode or "644", meta.mtime)
         except BaseException:
-            await run_to_the_end(process.kill, grace=ABORT_GRACE)
+            if process is not None:
+                await run_to_the_end(process.kill, grace=ABORT_GRACE)
             await run_to_the_end(lambda: self._discard(path, token), grace=ABORT_GRACE)
             raise
         finally:
-            await process.aclose()
+            if process is not None:
+                await process.aclose()
 
     async def _put(
         self, path: str, target: str, token: str, mode: str, mtime: float | None

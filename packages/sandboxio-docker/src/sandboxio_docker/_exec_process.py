@@ -27,6 +27,9 @@ MAX_PREAMBLE = 1 << 16
 LATE = 99
 """Exit code of what watches over a command's deadline, when it had to end it."""
 
+SEPARATOR = "\x1e"
+"""Stands on both sides of a mark in the output, and nowhere else."""
+
 READER_POLL = 0.02
 """Seconds between two looks whether another task has read the rest of the output."""
 
@@ -41,7 +44,8 @@ class ExecProcess:
     ) -> None:
         self._host = host
         self._ident = ident
-        self._mark = mark.encode()
+        self._name = mark
+        self._mark = f"{SEPARATOR}{mark}{SEPARATOR}".encode()
         self._reader = reader
         self._unsent = memoryview(command.stdin)
         self._stdin_open = command.keep_stdin_open
@@ -110,7 +114,8 @@ class ExecProcess:
         for stream, piece in pieces:
             self._held["stdout" if stream == "stdout" else "stderr"] += piece
         self._sort(final=not pieces)
-        self._over = self._over or not pieces
+        if not pieces:
+            self._end()
 
     async def _exchange(self) -> list[tuple[str, memoryview]]:
         """Wait for output, and hand over stdin meanwhile."""
@@ -170,7 +175,11 @@ class ExecProcess:
             if data:
                 self._chunks.append(OutputChunk(stream, data))
         if len(self._done) == len(streams):
-            self._over = True
+            self._end()
+
+    def _end(self) -> None:
+        self._over = True
+        self.close()
 
     def _on_end(self, words: bytes) -> None:
         try:
@@ -211,7 +220,7 @@ class ExecProcess:
         """Kill the whole tree."""
         if self._over or self._killed:
             return True
-        mark = self._mark.decode()
+        mark = self._name
         if not await self._host.kill_tree(mark, self._leader, spare_leader=True):
             return False
         self._killed = True
@@ -219,7 +228,10 @@ class ExecProcess:
         with anyio.move_on_after(LAST_WORDS):
             await self._read_to_the_end()
             return True
-        return await self._host.kill_tree(mark, self._leader)
+        gone = await self._host.kill_tree(mark, self._leader)
+        if gone and not self._reading:
+            self._end()
+        return gone
 
     async def _read_to_the_end(self) -> None:
         while not self._over:

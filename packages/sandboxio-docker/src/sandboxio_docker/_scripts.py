@@ -83,11 +83,12 @@ printf 'left:%s\\0' "$tree"
 
 # $1: mark; $2: seconds; $3: sleep; $4: grep; $5: the script KILL; $6: directory; other: the command.
 # It says on stderr who it is before the command starts, and on both streams when it has ended:
-# what comes behind that is from children in the background. The traps, which keep this shell alive when
+# what comes behind that is from children in the background. The separators around the mark are in no
+# process's arguments or environment, so that a command that prints these ends nothing. The traps, which keep this shell alive when
 # the command signals its group, come after the fork of what must die of the same signals.
 RUN = """
 mark=$1 limit=$2 sleep=$3 grep=$4 script=$5
-cd "$6" 2>/dev/null || { printf '%s nodir\\n' "$mark" >&2; exit 0; }
+cd "$6" 2>/dev/null || { printf '\\036%s\\036 nodir\\n' "$mark" >&2; exit 0; }
 shift 6
 exec 3>&2 2>/dev/null
 (
@@ -101,12 +102,12 @@ exec 3>&2 2>/dev/null
 ) </dev/null >/dev/null 3>&- &
 watch=$!
 trap : HUP INT QUIT ALRM TERM USR1 USR2
-printf '%s %s\\n' "$mark" "$$" >&3
+printf '\\036%s\\036 %s\\n' "$mark" "$$" >&3
 (exec "$@" 2>&3 3>&-)
 code=$?
 kill -TERM "$watch"
 wait "$watch"
 late=$?
-printf '%s' "$mark"
-printf '%s %s %s\\n' "$mark" "$code" "$late" >&3
+printf '\\036%s\\036' "$mark"
+printf '\\036%s\\036 %s %s\\n' "$mark" "$code" "$late" >&3
 """

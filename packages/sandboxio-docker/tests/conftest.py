@@ -1,0 +1,72 @@
+"""What the tests of the Docker adapter share: images, backends, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from typing import Any
+
+import docker
+import docker.errors
+import pytest
+
+import dockerd
+from sandboxio_docker import DockerBackend
+
+PYTHON_IMAGE = os.environ.get("SBX_TEST_IMAGE", "sandboxio-test-python:bookworm")
+BUSYBOX_IMAGE = os.environ.get("SBX_TEST_BUSYBOX_IMAGE", "sandboxio-test-busybox:bookworm")
+
+SESSION = f"io.sandboxio.session={os.getpid()}"
+
+
+@pytest.fixture(scope="session")
+def engine() -> Generator[Any, None, None]:
+    """The Engine API, without the adapter."""
+    client: Any = docker.DockerClient(version="auto", timeout=30)
+    yield client.api
+    client.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_is_left() -> Generator[None, None, None]:
+    """No container of this process, and no network or volume that was not there before."""
+    if not dockerd.answers():
+        yield
+        return
+    client: Any = docker.DockerClient(version="auto", timeout=30)
+    try:
+        before = others(client.api)
+        yield
+        left = client.api.containers(all=True, filters={"label": SESSION})
+        assert [container["Names"] for container in left] == []
+        assert others(client.api) == before
+    finally:
+        client.close()
+
+
+def others(api: Any) -> tuple[list[str], list[str]]:
+    """Names of networks and volumes."""
+    networks = sorted(network["Name"] for network in api.networks())
+    volumes = sorted(volume["Name"] for volume in api.volumes()["Volumes"] or ())
+    return networks, volumes
+
+
+@pytest.fixture
+def backend() -> DockerBackend:
+    """A backend whose default image has Python."""
+    return DockerBackend(image=PYTHON_IMAGE)
+
+
+@pytest.fixture(params=[PYTHON_IMAGE, BUSYBOX_IMAGE], ids=["guest", "exec"])
+def either(request: pytest.FixtureRequest) -> DockerBackend:
+    """A backend with a guest, and one without."""
+    return DockerBackend(image=request.param)
+
+
+def exists(api: Any, ref: str) -> bool:
+    """Whether the engine has a container."""
+    try:
+        api.inspect_container(ref)
+    except docker.errors.NotFound:
+        return False
+    return True

@@ -160,7 +160,7 @@ class ContractBase:
         short_lifetime: Seconds; the shortest lifetime that the backend can create a sandbox for.
         many: How many sandboxes are made in a row where the number is what is tested.
         cancel_points: At how many of its waits a create is cancelled.
-        test_bound: Seconds after which a test fails because it hangs.
+        bound: Seconds after which a test fails because it hangs.
         unreachable: Like ``backend``, but with a provider that does not answer; ``None`` if the
             provider is always there.
         audited: Makes a backend like ``backend`` that records as an `AuditConfig` says;
@@ -195,7 +195,7 @@ class ContractBase:
     short_lifetime: ClassVar[float] = 2.0
     many: ClassVar[int] = 10
     cancel_points: ClassVar[int] = 8
-    test_bound: ClassVar[float] = TEST
+    bound: ClassVar[float] = TEST
     unreachable: ClassVar[Backend | BackendFactory | None] = None
     audited: ClassVar[AuditedFactory | None] = None
     credential: ClassVar[str | None] = None

@@ -29,10 +29,10 @@ def clause(ident: str) -> Callable[[Test[Self, P]], Test[Self, P]]:
         @functools.wraps(test)
         async def bounded(self: Self, *args: P.args, **kwargs: P.kwargs) -> None:
             __tracebackhide__ = True
-            with anyio.move_on_after(self.test_bound) as scope:
+            with anyio.move_on_after(self.bound) as scope:
                 await test(self, *args, **kwargs)
             if scope.cancelled_caught:
-                pytest.fail(f"it did not finish within {self.test_bound:g} s")
+                pytest.fail(f"it did not finish within {self.bound:g} s")
 
         marked: Test[Self, P] = pytest.mark.clause(ident)(bounded)  # type: ignore[assignment]
         return marked

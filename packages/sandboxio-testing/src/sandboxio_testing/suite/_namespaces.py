@@ -32,7 +32,7 @@ class NamespaceWitness:
     """
 
     def __init__(self) -> None:
-        self._namespaces: dict[str, str] = {}
+        self._known: dict[str, tuple[int, str, str]] = {}
 
     def initial_processes(self) -> Mapping[str, int]:
         """Return the pid, on this host, of the first process of each sandbox that is known now."""
@@ -47,10 +47,9 @@ class NamespaceWitness:
         return None
 
     def sandboxes(self) -> Collection[str]:
-        """Return the ids of all sandboxes of which a process lives."""
+        """Return the ids of all sandboxes that live; with its first process, all of one ends."""
         self._remember()
-        living = {namespace for _, namespace in _namespaced()}
-        return [known for known, namespace in self._namespaces.items() if namespace in living]
+        return list(self._known)
 
     def processes(self, sandbox_id: str, marker: str) -> int:
         """Count the living processes of a sandbox with a marker in their command line."""
@@ -85,14 +84,20 @@ class NamespaceWitness:
             time.sleep(0.01)
 
     def _remember(self) -> None:
+        """Note new sandboxes, and forget those that ended: the kernel uses their numbers anew."""
         for sandbox_id, pid in self.initial_processes().items():
             if namespace := _namespace(pid, "pid"):
-                self._namespaces[sandbox_id] = namespace
+                self._known[sandbox_id] = (pid, _started(pid), namespace)
+        for sandbox_id, (pid, started, _) in list(self._known.items()):
+            if _started(pid) != started or _state(pid) in ("Z", "X", ""):
+                del self._known[sandbox_id]
 
     def _pids(self, sandbox_id: str) -> list[int]:
         self._remember()
-        wanted = self._namespaces.get(sandbox_id)
-        return sorted(pid for pid, namespace in _namespaced() if namespace == wanted)
+        known = self._known.get(sandbox_id)
+        if known is None:
+            return []
+        return sorted(pid for pid, namespace in _namespaced() if namespace == known[2])
 
 
 def _namespaced() -> Iterator[tuple[int, str]]:
@@ -124,6 +129,11 @@ def _read(pid: int, name: str) -> bytes:
 def _state(pid: int) -> str:
     fields = _read(pid, "stat").rpartition(b")")[2].split()
     return fields[0].decode() if fields else ""
+
+
+def _started(pid: int) -> str:
+    fields = _read(pid, "stat").rpartition(b")")[2].split()
+    return fields[19].decode() if fields else ""
 
 
 def _status(pid: int) -> dict[str, str]:

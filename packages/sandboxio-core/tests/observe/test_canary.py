@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import subprocess
+import sys
 import traceback
 import warnings
 from collections.abc import Awaitable, Callable
@@ -16,7 +18,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from sandboxio import AsyncSandbox, OrphanedSandboxWarning, SandboxError
+from sandboxio import AsyncSandbox, OrphanedSandboxWarning, SandboxError, register
+from sandboxio._cli import main
 from sandboxio.audit import AuditConfig, LoggingSink
 from sandboxio.spi import DriverBackend
 
@@ -292,3 +295,48 @@ async def test_a_request_shows_no_secret(host_driver: Any) -> None:
     async with await DriverBackend(host_driver).create(timeout=60, secrets=CANARIES) as sandbox:
         await sandbox.run(["true"])
     assert [s for s in FORBIDDEN if s in repr(host_driver.requests)] == []
+
+
+@pytest.mark.parametrize("debug", ["", "1"])
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "docker://user:canary-in-a-dsn@registry/image",
+        "local://?token=canary-in-a-dsn",
+        "local://?timeout=canary-in-a-dsn",
+        "canary-in-a-dsn",
+    ],
+)
+def test_the_command_line_shows_no_secret_of_a_target(dsn: str, debug: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "sandboxio._cli", "demo", "--backend", dsn, "--json"],
+        env={"PATH": "/usr/bin:/bin", "SBX_DEBUG": debug},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "SBX_E1000" in done.stdout + done.stderr
+    assert "canary-in-a-dsn" not in done.stdout + done.stderr
+
+
+def test_the_command_line_masks_what_a_provider_says(
+    host_driver: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The demo has no secrets of its own, so the sandbox that it makes is given one here."""
+
+    async def provision(request: Any) -> object:
+        raise RuntimeError(f"the engine refused {dict(request.env)}")
+
+    class WithSecret(DriverBackend):
+        async def create(self, **arguments: Any) -> Any:
+            return await super().create(**{**arguments, "secrets": CANARIES})
+
+    monkeypatch.setattr(host_driver, "provision", provision)
+    register("hostofcanary", lambda: WithSecret(host_driver))
+    assert main(["demo", "--backend", "hostofcanary://"]) == 1
+    assert main(["demo", "--backend", "hostofcanary://", "--json"]) == 1
+    printed = "".join(capsys.readouterr())
+    assert [secret for secret in FORBIDDEN if secret in printed] == []
+    assert "***" in printed

@@ -116,7 +116,7 @@ async def test_threads_count_as_processes(make: Make, run: Run) -> None:
         "made = 0\n"
         "try:\n"
         "    while made < 1000:\n"
-        "        threading.Thread(target=time.sleep, args=(1,), daemon=True).start(); made += 1\n"
+        "        threading.Thread(target=time.sleep, args=(60,), daemon=True).start(); made += 1\n"
         "except RuntimeError: print(made)\n",
     )
     assert 20 <= int(ran.output) < 32

@@ -498,6 +498,11 @@ async def test_guest_holds_nothing_of_the_hosts(sandbox: LocalSandbox) -> None:
     assert len([target for target in targets if target.startswith("socket:")]) == 2
 
 
+async def test_commands_inherit_no_descriptors(sandbox: LocalSandbox, run: Run) -> None:
+    listed = await inside(sandbox, run, "print(json.dumps(sorted(os.listdir('/proc/self/fd'))))")
+    assert listed == ["0", "1", "2", "3"]  # the last one is that of the listing
+
+
 async def test_sandbox_is_in_no_namespace_of_the_host(sandbox: LocalSandbox) -> None:
     for name in ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup"):
         assert namespace(sandbox.native.init, name) != namespace(os.getpid(), name), name

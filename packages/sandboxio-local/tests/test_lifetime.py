@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from sandboxio.errors import SandboxGone
+from sandboxio.spi import ProvisionRequest
 from sandboxio_local import _record, _state
 from sandboxio_local._driver import LocalDriver
 from sandboxio_local._processes import alive
@@ -140,6 +141,8 @@ async def test_next_create_collects_what_a_killed_warden_left(
     await until(owner.left_nothing)
 
 
+# A thread of the event loop's may be there, and has nothing to do with what is forked here.
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 async def test_fork_of_the_owner_does_not_keep_the_sandbox(make: Make) -> None:
     """A forked child holds copies of every descriptor; it is no owner."""
     sandbox = await make()
@@ -167,6 +170,29 @@ async def test_lifetime_ends_the_sandbox_and_leaves_nothing(
         await run(sandbox, "sleep", "20")
     await until(lambda: nothing_of(sandbox.native.directory, sandbox.native.groups))
     assert not await sandbox.alive()
+
+
+async def test_warden_of_an_expired_sandbox_is_no_zombie(
+    driver: LocalDriver, ask: Callable[..., ProvisionRequest], until: Until
+) -> None:
+    """Its creator never asks for it again, and is not made to."""
+    before = children()
+    sandbox = await driver.provision(ask(driver, timeout=0.2))
+    await until(lambda: not sandbox.native.directory.exists())
+    await until(lambda: all(state_of(pid) == "Z" for pid in children() - before))
+    await driver.list_managed({})
+    assert children() == before
+    sandbox.channel.close()
+    await sandbox.terminate()
+
+
+def children() -> set[int]:
+    tasks = Path("/proc/self/task").glob("*/children")
+    return {int(pid) for task in tasks for pid in task.read_text().split()}
+
+
+def state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 async def test_killed_bubblewrap_ends_the_sandbox(make: Make, run: Run, until: Until) -> None:

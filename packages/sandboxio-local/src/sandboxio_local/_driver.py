@@ -14,6 +14,7 @@ from sandboxio.spi import GuestChannel, SocketTransport
 from sandboxio_local import _bwrap, _cgroup, _end, _health, _plan, _record
 from sandboxio_local._caps import defaults
 from sandboxio_local._garbage import collect_abandoned
+from sandboxio_local._launch import Wardens
 from sandboxio_local._provision import provision
 from sandboxio_local._sandbox import CAPABILITIES, LocalSandbox
 from sandboxio_local._state import CONTROL, StateDirectory
@@ -41,6 +42,7 @@ class LocalDriver:
 
     def __init__(self, read_only: Mapping[str, str] | None = None) -> None:
         self._read_only = read_only
+        self._wardens = Wardens()
         self._bubblewrap: _bwrap.Bubblewrap | None = None
 
     @property
@@ -59,7 +61,7 @@ class LocalDriver:
         if self._bubblewrap is None:
             self._bubblewrap = await _in_thread(_bwrap.find)
         plan = _plan.make(request, self._bubblewrap, _cgroup.find(), self._read_only)
-        return await provision(plan)
+        return await provision(plan, self._wardens)
 
     async def attach(self, sandbox_id: str) -> LocalSandbox:
         """Attach to a sandbox of this user.
@@ -90,6 +92,7 @@ class LocalDriver:
 
     async def list_managed(self, labels: Mapping[str, str]) -> list[ManagedSandbox]:
         """List this user's sandboxes, and remove what is left of those without a warden."""
+        self._wardens.forget_ended()
         await collect_abandoned()
         found: list[ManagedSandbox] = []
         for state in StateDirectory.all():

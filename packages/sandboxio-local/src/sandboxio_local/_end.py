@@ -15,8 +15,8 @@ from sandboxio_local._state import StateDirectory
 
 __all__ = ["end"]
 
-END_BOUND: Final = 8.0
-"""Seconds for a warden to end its sandbox: what it allows itself for the kill and for its groups."""
+END_BOUND: Final = 3.5
+"""Seconds for a warden to end its sandbox: what it allows itself, and a little to get there."""
 
 START_BOUND: Final = 2.0
 """Seconds for a warden that is just being started to say who it is."""

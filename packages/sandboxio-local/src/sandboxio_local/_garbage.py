@@ -16,7 +16,7 @@ from sandboxio_local._warden import groups
 
 __all__ = ["collect", "collect_abandoned", "collect_soon"]
 
-GONE_BOUND: Final = 2.0
+GONE_BOUND: Final = 1.0
 """Seconds for killed processes to be gone."""
 
 GONE_PAUSE: Final = 0.005

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -21,15 +22,15 @@ if TYPE_CHECKING:
     from sandboxio_local._state import StateDirectory
     from sandboxio_local._warden.options import Options
 
-__all__ = ["Descriptors", "Warden"]
+__all__ = ["Descriptors", "Warden", "Wardens"]
 
 MESSAGE_SIZE: Final = 8192
 """Bytes of the longest message of a warden."""
 
-END_BOUND: Final = 8.0
-"""Seconds for a warden to end its sandbox: what it allows itself for the kill and for its groups."""
+END_BOUND: Final = 3.5
+"""Seconds for a warden to end its sandbox: what it allows itself, and a little to get there."""
 
-KILL_BOUND: Final = 2.0
+KILL_BOUND: Final = 1.0
 """Seconds for killed processes to be gone."""
 
 _BOOT: Final = (
@@ -91,10 +92,9 @@ class Warden:
             start_new_session=True,
         )
 
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self._process.pid
+    def has_ended(self) -> bool:
+        """Say whether it has ended, and let the kernel forget it if so."""
+        return self._process.poll() is not None
 
     async def message(self) -> str | None:
         """Return what it says next; ``None`` when it has ended."""
@@ -137,7 +137,7 @@ class Warden:
         await self._gone(KILL_BOUND)
 
     async def _gone(self, bound: float) -> bool:
-        if self._process.poll() is not None:
+        if self.has_ended():
             return True
         # Nobody else waits for this child, so its pid stays its own until `poll` reaps it. A new
         # descriptor for each wait: two tasks may wait here, and an event loop takes one only once.
@@ -147,7 +147,31 @@ class Warden:
                 await anyio.wait_readable(fd)
         finally:
             os.close(fd)
-        return self._process.poll() is not None
+        return self.has_ended()
+
+
+class Wardens:
+    """The wardens that one driver has started and that have not ended.
+
+    A sandbox ends by itself when its lifetime does, and its creator may never ask. This keeps its
+    warden from staying a zombie, and what Python says about processes that nobody waited for away.
+    """
+
+    def __init__(self) -> None:
+        self._living: set[Warden] = set()
+        # Threads with an event loop each share one driver: each sandbox of `create_sync` has one.
+        self._lock = threading.Lock()
+
+    def add(self, warden: Warden) -> None:
+        """Look after a warden, and forget those that have ended meanwhile."""
+        with self._lock:
+            self._living.add(warden)
+        self.forget_ended()
+
+    def forget_ended(self) -> None:
+        """Let the kernel forget those that have ended."""
+        with self._lock:
+            self._living = {warden for warden in self._living if not warden.has_ended()}
 
 
 def _python() -> list[str]:

@@ -14,7 +14,7 @@ from sandboxio.spi import GuestChannel, GuestInit, SocketTransport, run_to_the_e
 from sandboxio_local import _applied, _errors, _record
 from sandboxio_local._garbage import collect_abandoned
 from sandboxio_local._identity import id_for
-from sandboxio_local._launch import END_BOUND, KILL_BOUND, Descriptors, Warden
+from sandboxio_local._launch import END_BOUND, KILL_BOUND, Descriptors, Warden, Wardens
 from sandboxio_local._layout import WORKDIR
 from sandboxio_local._plan import Plan, listen
 from sandboxio_local._processes import start_time
@@ -33,8 +33,11 @@ UNDO_GRACE: Final = END_BOUND + 2 * KILL_BOUND
 """Seconds to undo a failed or cancelled start: what ending a sandbox takes at worst."""
 
 
-async def provision(plan: Plan) -> LocalSandbox:
-    """Make a sandbox.
+_SILENT: Final = "ended died: its warden was killed"
+
+
+async def provision(plan: Plan, wardens: Wardens) -> LocalSandbox:
+    """Make a sandbox, and hand its warden to those who look after wardens.
 
     Raises:
         CreationError: It could not be made as it was asked for. Nothing of it is left.
@@ -47,6 +50,7 @@ async def provision(plan: Plan) -> LocalSandbox:
         try:
             state.write(_record.MADE, _record.made(plan.caps, dict(plan.request.metadata)))
             warden, ours = _start(plan, state, lock)
+            wardens.add(warden)
         finally:
             os.close(lock)  # the warden has it now
         with anyio.move_on_after(START_BOUND):
@@ -88,7 +92,7 @@ def _start(plan: Plan, state: StateDirectory, lock: int) -> tuple[Warden, socket
 async def _made(
     plan: Plan, state: StateDirectory, warden: Warden, ours: socket.socket
 ) -> LocalSandbox:
-    report = await warden.message() or "ended died"
+    report = await warden.message() or _SILENT
     if not report.startswith("started "):
         raise _errors.failure(report)
     request = plan.request
@@ -101,7 +105,7 @@ async def _made(
     try:
         channel = await GuestChannel.open(SocketTransport(ours), init)
     except SandboxGone as error:
-        raise _errors.failure(await warden.message() or "ended died") from error
+        raise _errors.failure(await warden.message() or _SILENT) from error
     pid = int(report.split()[1])
     groups = plan.caps.groups
     native = LocalNative(

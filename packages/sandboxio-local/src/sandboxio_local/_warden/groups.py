@@ -14,7 +14,7 @@ __all__ = ["join", "kill_all", "make", "remove"]
 MAKE_TRIES = 20
 """Attempts to make a group while the end of another sandbox removes the empty parent."""
 
-REMOVE_BOUND = 2.0
+REMOVE_BOUND = 1.0
 """Seconds for the kernel to let go of a group whose processes have been reaped."""
 
 REMOVE_PAUSE = 0.002

@@ -15,7 +15,7 @@ from sandboxio_local._warden.waiting import Ended, Failed, Waiting, signals
 
 __all__ = ["main"]
 
-KILL_BOUND = 5.0
+KILL_BOUND = 2.0
 """Seconds for a killed sandbox to be gone; the kernel needs milliseconds."""
 
 KILL_PAUSE = 0.05
@@ -43,7 +43,7 @@ class Warden:
         self.waiting = Waiting(options.control, options.owner, options.lifetime)
         self.started: list[spawn.Bubblewrap] = []
         self.helper = 0
-        self.reaped: set[int] = set()
+        self.reaped: dict[int, int] = {}
         self.streams: list[int] = []
         self.errors = b""
 
@@ -64,8 +64,7 @@ class Warden:
         finally:
             clean = self.end()
             self.read_errors()
-            tail = self.errors.decode("utf-8", "replace").strip().replace("\n", "; ")
-            self.tell(f"{verdict}{': ' + tail if tail else ''}")
+            self.tell(f"{verdict}: {self.last_words()}")
             if clean:
                 self.remove_directory()
 
@@ -129,6 +128,12 @@ class Warden:
                 os.close(stream)
                 self.streams.remove(stream)
 
+    def last_words(self) -> str:
+        """Return how bubblewrap ended and what was written to stderr."""
+        codes = [self.reaped[one.pid] for one in self.started if one.pid in self.reaped]
+        text = self.errors.decode("utf-8", "replace").strip().replace("\n", "; ")
+        return "; ".join([*(f"exit status {code}" for code in codes), *([text] if text else [])])
+
     def stream(self) -> int:
         """Return a descriptor to be somebody's stderr, to be closed here once it is."""
         read, write = os.pipe()
@@ -140,12 +145,12 @@ class Warden:
         """Collect the children that have ended; whether there are others."""
         while True:
             try:
-                pid, _ = os.waitpid(-1, os.WNOHANG)
+                pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
                 return False
             if pid == 0:
                 return True
-            self.reaped.add(pid)
+            self.reaped[pid] = os.waitstatus_to_exitcode(status)
 
     def end(self) -> bool:
         """Kill the sandbox and its helper, and remove its groups; whether all is gone."""

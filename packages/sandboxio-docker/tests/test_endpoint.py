@@ -95,7 +95,7 @@ def test_context_of_the_environment_wins_over_the_configured_one(tmp_path: Path)
 def test_context_that_is_missing_is_never_passed_over(tmp_path: Path) -> None:
     (tmp_path / ".docker").mkdir()
     (tmp_path / ".docker" / "config.json").write_text('{"currentContext": "gone"}')
-    with pytest.raises(ConfigurationError, match="'gone'.*config.json"):
+    with pytest.raises(ConfigurationError, match=r"'gone'.*config\.json"):
         find_endpoint(environ={}, home=tmp_path)
 
 
@@ -164,7 +164,6 @@ async def test_error_of_a_stale_socket_says_where_it_came_from(
 
 def test_socket_without_permission_has_its_own_hint(tmp_path: Path) -> None:
     endpoint = find_endpoint(environ={"DOCKER_HOST": "unix:///x"}, home=tmp_path)
-    try:
-        raise ConnectionError("aborted") from PermissionError(13, "Permission denied")
-    except ConnectionError as error:
-        assert "usermod -aG docker" in unreachable(endpoint, error).hint
+    failed = ConnectionError("aborted")
+    failed.__cause__ = PermissionError(13, "Permission denied")
+    assert "usermod -aG docker" in unreachable(endpoint, failed).hint

@@ -328,6 +328,7 @@ class Engine:
             with pending.asking(lambda: None):
                 url = api._url("/containers/{0}/exec", ref)
                 ident = str(api._result(api._post_json(url, data=config), json=True)["Id"])
+                pending.created = ident
                 path = f"/exec/{quote(ident)}/start"
                 return ident, *self._opened(api, path, {"Detach": False, "Tty": False})
 

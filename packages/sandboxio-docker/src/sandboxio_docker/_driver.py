@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-from sandboxio.errors import ConnectError, CreationError
+from sandboxio.errors import ConnectError, CreationError, SandboxUnreachable
 from sandboxio.models import Capability, Health, IsolationTier, ManagedSandbox, Resources
 from sandboxio.spi import ProvisionRequest, SandboxDriver
 
@@ -153,7 +153,10 @@ class DockerDriver:
 
     async def health(self) -> Health:
         """Ask the engine what it is."""
-        info = await self._engine.info(fresh=True)
+        try:
+            info = await self._engine.info(fresh=True)
+        except SandboxUnreachable as error:
+            return Health(ok=False, detail=error.message, hint=error.hint)
         facts = (
             ("engine", info.version),
             ("api", info.api_version),

@@ -7,6 +7,7 @@ import re
 import secrets as randomness
 import socket
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import anyio
 
@@ -163,6 +164,12 @@ class ExecHost:
         """End what a start that was cut short may have started, or may still."""
         while pending.undecided:  # noqa: ASYNC110 - the thread knows no event loop
             await anyio.sleep(UNDECIDED_POLL)
+        if pending.created is None:
+            return
+        # The engine answers before the process is there, and what is not there cannot be killed.
+        with anyio.move_on_after(SETTLE_BOUND):
+            while not begun_or_ended(await self.engine.exec_state(pending.created)):  # noqa: ASYNC110
+                await anyio.sleep(UNDECIDED_POLL)
         await self.kill_tree(mark, 0)
 
     async def open(
@@ -216,3 +223,8 @@ class ExecHost:
         """Signal a process group."""
         argv = ["/bin/sh", "-c", _scripts.SIGNAL, "signal", str(signum), str(leader)]
         await self.output(argv)
+
+
+def begun_or_ended(state: dict[str, Any] | None) -> bool:
+    """Say whether an exec's process is there, or has been, or can never be."""
+    return state is None or bool(state.get("Pid")) or state.get("ExitCode") is not None

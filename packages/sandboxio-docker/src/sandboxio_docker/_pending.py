@@ -15,6 +15,8 @@ class Pending:
     """Known to the thread that asks the engine, and to whoever has to destroy what comes of it."""
 
     def __init__(self) -> None:
+        self.created: str | None = None
+        """Id of what the engine has made so far; set by the thread that asks."""
         self._lock = threading.Lock()
         self._asked = False
         self._wanted = True

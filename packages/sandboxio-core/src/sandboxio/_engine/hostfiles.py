@@ -21,6 +21,9 @@ __all__ = ["check_local", "incoming", "outgoing"]
 PIECE = 1 << 20
 """Bytes read or written by one worker-thread call; large enough to hide the cost of the hop."""
 
+MAX_PIECES = 1024
+"""Pieces that wait to be written, so that tiny ones do not become many objects."""
+
 
 def check_local(local: object) -> Path:
     """Return a path of the host."""
@@ -95,19 +98,21 @@ class Incoming:
     def __init__(self, path: Path, fd: int) -> None:
         self._path = path
         self._fd = fd
-        self._buffer = bytearray()
+        self._pieces: list[bytes] = []
+        self._size = 0
 
     async def write(self, data: bytes) -> None:
         """Add content."""
-        self._buffer += data
-        if len(self._buffer) >= PIECE:
+        self._pieces.append(data)
+        self._size += len(data)
+        if self._size >= PIECE or len(self._pieces) >= MAX_PIECES:
             await self.flush()
 
     async def flush(self) -> None:
         """Write out what is buffered."""
-        data, self._buffer = self._buffer, bytearray()
+        pieces, self._pieces, self._size = self._pieces, [], 0
         try:
-            await to_thread.run_sync(_write_all, self._fd, data)
+            await to_thread.run_sync(_write_all, self._fd, pieces)
         except OSError as error:
             raise _host_error(error, self._path) from error
 
@@ -120,10 +125,11 @@ class Incoming:
             os.utime(self._fd, (meta.mtime, meta.mtime))
 
 
-def _write_all(fd: int, data: bytearray) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
+def _write_all(fd: int, pieces: list[bytes]) -> None:
+    for piece in pieces:
+        view = memoryview(piece)
+        while view:
+            view = view[os.write(fd, view) :]
 
 
 def _refuse_directory(path: Path) -> None:

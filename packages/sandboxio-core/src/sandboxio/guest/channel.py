@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import cast
 
 import anyio
 import anyio.lowlevel
@@ -165,15 +166,22 @@ class GuestChannel:
     # ----- sending
 
     def post(self, kind: int, ident: int, payload: object = b"") -> None:
-        """Queue a frame. It is never torn, however its sender is cancelled."""
-        body = payload if isinstance(payload, bytes) else wire.encode(payload)
+        """Queue a frame. It is never torn, however its sender is cancelled.
+
+        Bytes are sent as they are and not copied if there are many: they must not change.
+        """
+        raw = isinstance(payload, bytes | memoryview)
+        body = cast("bytes | memoryview", payload) if raw else wire.encode(payload)
         if len(body) > wire.MAX_PAYLOAD:
             raise ConfigurationError(
                 f"The arguments and the environment of one call have {len(body)} bytes.",
                 hint="Keep them under 1 MiB; hand large data over as stdin or as a file.",
             )
-        frame = wire.HEADER.pack(len(body), kind, ident) + body
-        self._unsent.append(memoryview(frame))
+        header = wire.HEADER.pack(len(body), kind, ident)
+        if len(body) < SMALL_PAYLOAD:
+            self._unsent.append(memoryview(header + body))
+        else:
+            self._unsent += (memoryview(header), memoryview(body))
 
     def begin(self, operation: Operation, kind: int, payload: object) -> None:
         """Register an operation and queue its first frame."""
@@ -304,32 +312,40 @@ class GuestChannel:
             self._users -= 1
 
     def _feed(self, data: bytes) -> None:
-        buffer = self._buffer
-        buffer += data
+        # What is whole in one piece is cut from that; only what is torn is gathered first.
+        source: bytes | bytearray = data
+        if self._buffer:
+            self._buffer += data
+            source = self._buffer
         at = 0
         header = wire.HEADER
         frames = 0
         self._backlog = False
         try:
-            while len(buffer) - at >= header.size:
+            while len(source) - at >= header.size:
                 if frames == FRAMES_AT_ONCE:
                     self._backlog = True
                     break
                 frames += 1
-                length, kind, ident = header.unpack_from(buffer, at)
+                length, kind, ident = header.unpack_from(source, at)
                 if length > (wire.MAX_PAYLOAD if kind in LARGE else SMALL_PAYLOAD):
                     raise wire.Malformed(f"a frame of type {kind} with {length} bytes")
                 end = at + header.size + length
-                if len(buffer) < end:
+                if len(source) < end:
                     break
-                payload = bytes(memoryview(buffer)[at + header.size : end])
+                payload = bytes(memoryview(source)[at + header.size : end])
                 at = end
                 self._dispatch(kind, ident, payload)
         except (ValueError, ArithmeticError, LookupError, TypeError) as error:
             reason = str(error)[:200]
             self._fail(lambda: SandboxCorrupted(f"The sandbox broke the guest protocol: {reason}."))
             return
-        del buffer[:at]
+        if self._failure is not None:
+            return
+        if source is self._buffer:
+            del self._buffer[:at]
+        else:
+            self._buffer += memoryview(source)[at:]
 
     def _dispatch(self, kind: int, ident: int, payload: bytes) -> None:
         if ident == 0:

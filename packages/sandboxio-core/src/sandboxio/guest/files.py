@@ -19,6 +19,9 @@ __all__ = ["Listing", "Reading", "Writing", "file_error"]
 READ_WINDOW = 1 << 21
 """Bytes of a file that may be under way and unread; bounds the host's memory per transfer."""
 
+SMALL_PIECE = 1 << 14
+"""Bytes of content below which a piece joins the one before it."""
+
 WRITE_PIECE = 1 << 18
 """Bytes of a file in one frame, so that other frames get between."""
 
@@ -68,7 +71,7 @@ class Reading(Operation):
         self._granted = READ_WINDOW
         self._consumed = 0
         self._left = 0
-        self._pieces: deque[bytearray] = deque()
+        self._pieces: deque[bytes | bytearray] = deque()
         self._meta: FileMeta | None = None
         self._complete = False
         self._aborted = False
@@ -82,8 +85,11 @@ class Reading(Operation):
             self._left -= len(payload)
             if self._aborted:
                 return True
-            if self._pieces and len(self._pieces[-1]) + len(payload) <= wire.CHUNK:
-                self._pieces[-1] += payload  # tiny frames must not become many objects
+            last = self._pieces[-1] if self._pieces else b""
+            if len(payload) >= SMALL_PIECE:
+                self._pieces.append(payload)
+            elif isinstance(last, bytearray) and len(last) + len(payload) <= wire.CHUNK:
+                last += payload  # tiny frames must not become many objects
             else:
                 self._pieces.append(bytearray(payload))
             return True
@@ -177,7 +183,7 @@ class Writing(Operation):
                 await self._channel.wait_until(self, lambda: self._credit > 0 or self.ended)
             self._check()
             piece = view[: min(self._credit, WRITE_PIECE)]
-            self._channel.post(wire.DATA, self.ident, bytes(piece))
+            self._channel.post(wire.DATA, self.ident, piece)
             self._credit -= len(piece)
             view = view[len(piece) :]
             await self._channel.flush()

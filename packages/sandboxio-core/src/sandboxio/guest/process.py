@@ -140,7 +140,7 @@ class GuestProcess(Operation):
         """Queue as much stdin as was credited; called again whenever more is."""
         while self._stdin and self._stdin_credit > 0:
             piece = self._stdin[: min(self._stdin_credit, MAX_STDIN_PIECE)]
-            self._channel.post(wire.STDIN, self.ident, bytes(piece))
+            self._channel.post(wire.STDIN, self.ident, piece)
             self._stdin_credit -= len(piece)
             self._stdin = self._stdin[len(piece) :]
         if not self._stdin and not self._stdin_open and not self._eof_sent:

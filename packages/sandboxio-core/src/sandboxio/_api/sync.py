@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ..models import BackendConfig, IsolationTier, NetworkPolicy, Resources
 from ..protocols import DEFAULT_NETWORK, DEFAULT_TIMEOUT, Backend
-from .targets import connect, create
 from .sync_sandbox import Sandbox, open_sandbox
+from .targets import connect, create
 
 if TYPE_CHECKING:
     from ..routing import Route

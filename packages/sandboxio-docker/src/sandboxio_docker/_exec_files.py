@@ -218,9 +218,8 @@ class ExecFiles:
             mode = before if meta.mode is None else f"{meta.mode & 0o7777:o}"
             await self._put(path, target, token, mode or "644", meta.mtime)
         except BaseException:
-            if process is not None:
-                await run_to_the_end(process.kill, grace=ABORT_GRACE)
-            await run_to_the_end(lambda: self._discard(path, token), grace=ABORT_GRACE)
+            writer = process
+            await run_to_the_end(lambda: self._discard(path, token, writer), grace=ABORT_GRACE)
             raise
         finally:
             if process is not None:
@@ -240,8 +239,11 @@ class ExecFiles:
             *(host.tool(name) for name in ("chmod", "touch", "mv")),
         )
 
-    async def _discard(self, path: str, token: str) -> None:
+    async def _discard(self, path: str, token: str, writer: ProcessDriver | None) -> None:
+        """Undo a write that was cut short; one step, for a cancelled caller makes no second one."""
         host = self._host
+        if writer is not None:
+            await writer.kill()
         script = 'target=$("$2" -f -- "$1") && "$3" -f -- "${target%/*}/.sandboxio-$4"'
         tools = (host.tool("readlink"), host.tool("rm"))
         await self._run(path, script, host.path(path), *tools, token)

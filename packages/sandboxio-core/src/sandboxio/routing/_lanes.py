@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from .._wiring.registry import Registry
-from ..errors import AuthError, SandboxError
+from ..errors import AuthError, BackendNotFound, SandboxError
 from ..models import BackendConfig, Health
 from ..protocols import Backend
 from ..spi import Clock
@@ -111,12 +111,21 @@ class Lanes:
             check_registered(entry)
             return self._registry.backend(entry.adapter)
         # A wheel that is missing is the first thing to say, before the credential that it needs.
-        self._registry.plugin(entry.adapter)
-        secrets = secrets_of(entry)
+        plugin = self._registry.plugin(entry.adapter)
+        secrets = secrets_of(entry, plugin)
         made = self._configs.get(name)
         if made is None or made[0] != secrets:
             made = self._configs[name] = secrets, config_of(entry, self._registry, secrets)
-        return self._registry.configured(made[1])
+        try:
+            return self._registry.configured(made[1])
+        except SandboxError:
+            raise
+        except Exception as error:
+            # A wheel that is broken, or whose SDK is, stops no other backend.
+            raise BackendNotFound(
+                f"The {entry.adapter!r} backend cannot be made: {type(error).__name__}: {error}",
+                hint=f"Reinstall it: {plugin.install}" if plugin.install else None,
+            ) from error
 
     def facts(self, failures: Mapping[str, str]) -> list[Facts]:
         """Return what is known now, without asking anybody; a disabled entry is not even opened."""

@@ -20,22 +20,22 @@ __all__ = ["check_entry", "check_registered", "config_of", "secrets_of"]
 _COMMON = frozenset(field.name for field in fields(BackendConfig))
 
 
-def secrets_of(entry: BackendEntry) -> dict[str, str]:
+def secrets_of(entry: BackendEntry, plugin: BackendPlugin) -> dict[str, str]:
     """Read the credentials that an entry refers to, by option.
 
     Raises:
-        AuthError: A variable is not set.
+        AuthError: A variable is not set that the entry names, or that its adapter needs.
     """
-    found: dict[str, str] = {}
-    for key, variable in entry.credentials.items():
-        value = os.environ.get(variable)
-        if not value:
-            raise AuthError(
-                f"The environment variable {variable}, which {entry.place} names, is not set.",
-                hint=f"Set {variable}.",
-            )
-        found[key] = value
-    return found
+    named = set(entry.credentials.values())
+    for variable in (*entry.credentials.values(), *plugin.credentials):
+        if os.environ.get(variable):
+            continue
+        who = entry.place if variable in named else f"the {entry.adapter!r} backend"
+        raise AuthError(
+            f"The environment variable {variable}, which {who} reads, is not set.",
+            hint=f"Set {variable}.",
+        )
+    return {key: os.environ[variable] for key, variable in entry.credentials.items()}
 
 
 def config_of(entry: BackendEntry, registry: Registry, secrets: Mapping[str, str]) -> BackendConfig:

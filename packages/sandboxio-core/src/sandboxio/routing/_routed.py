@@ -20,13 +20,15 @@ class RoutedSandbox(AsyncSandbox, Protocol):
         >>> from sandboxio.routing import Router
         >>> async def where() -> str | None:
         ...     async with await Router.default().create() as sandbox:
-        ...         return None if sandbox.route is None else sandbox.route.taken
+        ...         return sandbox.route.taken
     """
 
     @property
-    def route(self) -> RouteDecision | None:
+    def route(self) -> RouteDecision:
         """The decision that led to it."""
         ...
+
+    async def __aenter__(self) -> RoutedSandbox: ...
 
 
 def with_route(sandbox: AsyncSandbox, decision: RouteDecision) -> RoutedSandbox:

@@ -10,6 +10,7 @@ import pytest
 
 import sandboxio
 from sandboxio._cli import main
+from sandboxio.errors import AuthError
 from sandboxio.models import Health
 from sandboxio.spi import DriverBackend
 
@@ -86,6 +87,16 @@ def test_exit_code_is_1_when_nothing_can_be_taken(
     assert "No backend can be taken." in capsys.readouterr().out
     assert main(["route", "--file", file, "--isolation", "microvm"]) == 1
     assert "its tier container is below microvm" in capsys.readouterr().out
+
+
+def test_exit_code_is_1_when_the_credential_of_what_would_be_taken_is_refused(
+    drivers: tuple[Any, Any], file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drivers[0].says = AuthError("the key was refused")
+    assert main(["route", "--file", file]) == 1
+    assert "would be taken, and fail with SBX_E1501" in capsys.readouterr().out
+    assert main(["route", "--file", file, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["candidates"][0]["error_code"] == "SBX_E1501"
 
 
 def test_a_bad_file_is_exit_code_1_with_the_fix(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -462,6 +463,14 @@ def test_example_of_the_documentation_loads(path: Path) -> None:
 
 def test_there_are_examples() -> None:
     assert len(list(EXAMPLES.glob("*.yaml"))) >= 3
+
+
+def test_every_file_that_the_guide_shows_loads(tmp_path: Path) -> None:
+    guide = (EXAMPLES.parents[1] / "how-to" / "routing.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```yaml\n(.*?)```", guide, re.DOTALL)
+    assert blocks
+    for block in blocks:
+        assert Router.from_file(write(tmp_path, block)).explain().candidates
 
 
 # --- options of an adapter ------------------------------------------------------------------------

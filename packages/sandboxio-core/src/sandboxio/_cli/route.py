@@ -25,7 +25,7 @@ def add_parser(add: Callable[..., argparse.ArgumentParser]) -> None:
         "route",
         help="print which backend a routing file takes for a request, and why",
         description="Decide a request without creating anything. Every backend that comes into "
-        "question is asked how it is, which is free. The exit code is 1 if none can be taken.",
+        "question is asked how it is, which is free. The exit code is 1 if no sandbox would come of it.",
         epilog="examples:  sandboxio route --file sandboxio-routing.yaml tool=run_python    "
         "sandboxio route --needs STATEFUL_CODE --region eu --json --file sandboxio-routing.yaml",
     )
@@ -84,7 +84,8 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(decision.as_dict(), indent=2))
     else:
         print(_rendered(decision, Style.for_stream(sys.stdout)))
-    return 0 if decision.taken is not None else 1
+    chosen = decision.chosen
+    return 0 if chosen is not None and chosen.error_code is None else 1
 
 
 def _once(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
@@ -111,7 +112,12 @@ def _rendered(decision: RouteDecision, style: Style) -> str:
         for line, candidate in zip(lines, decision.candidates, strict=True)
     ]
     taken = decision.chosen
-    end = "No backend can be taken." if taken is None else f"Taken: {taken.name} ({taken.backend})"
+    if taken is None:
+        end = "No backend can be taken."
+    elif taken.error_code is not None:
+        end = f"{taken.name} ({taken.backend}) would be taken, and fail with {taken.error_code}."
+    else:
+        end = f"Taken: {taken.name} ({taken.backend})"
     return "\n".join((head, *shown, end))
 
 

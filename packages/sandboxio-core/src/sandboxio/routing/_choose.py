@@ -207,7 +207,8 @@ def _candidate(
     fact: Facts, outcome: Outcome, reason: str, rank: int | None = None
 ) -> RouteCandidate:
     entry = fact.entry
-    return RouteCandidate(entry.name, entry.adapter, outcome, reason, rank, fact.isolation)
+    code = None if fact.refused is None else fact.refused.code
+    return RouteCandidate(entry.name, entry.adapter, outcome, reason, rank, fact.isolation, code)
 
 
 def _condition(need: Need, fact: Facts) -> str:

@@ -29,6 +29,8 @@ class RouteCandidate:
         reason: Why, in one sentence.
         rank: Position among those that satisfy the request, from 1; ``None`` for the others.
         isolation: Its tier, if known.
+        error_code: Code of the error that creating there is known to raise, such as that of a
+            credential that is missing; such a candidate keeps its rank, so that this is heard of.
 
     Example:
         >>> from sandboxio.routing import RouteCandidate
@@ -42,6 +44,7 @@ class RouteCandidate:
     reason: str
     rank: int | None = None
     isolation: IsolationTier | None = None
+    error_code: str | None = None
 
     def as_dict(self) -> dict[str, object]:
         """Return it as JSON-like values."""
@@ -52,6 +55,7 @@ class RouteCandidate:
             "reason": self.reason,
             "rank": self.rank,
             "isolation": None if self.isolation is None else self.isolation.value,
+            "error_code": self.error_code,
         }
 
 

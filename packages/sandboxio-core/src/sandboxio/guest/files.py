@@ -28,6 +28,9 @@ WRITE_PIECE = 1 << 18
 MAX_ENTRIES = 200_000
 """Entries that a listing may have, so that a hostile directory cannot fill the host."""
 
+MAX_LISTING = 1 << 25
+"""Bytes that a listing may have, for the same reason: 160 for each of that many entries."""
+
 MAX_NAME = 1024
 """Bytes of a name in a directory. Linux knows no file system with longer ones."""
 
@@ -222,6 +225,7 @@ class Listing(Operation):
         self._path = path
         self._kind = 0
         self._last_seen = False
+        self._size = 0
         self._most = MAX_ENTRIES
         self.entries: list[FileInfo] = []
         self.too_many = False
@@ -229,17 +233,20 @@ class Listing(Operation):
     def on_frame(self, kind: int, payload: bytes) -> bool:
         """Take a frame in."""
         if kind == wire.ENTRIES:
+            if self._last_seen:
+                return False
             found = items(decode_fields(payload), b"e")
-            if self._last_seen or len(self.entries) + len(found) > self._most:
-                self.too_many = self._kind == wire.LS
-                return self.too_many and not self._last_seen
             # Only the last part of a listing may be empty, or it could go on for ever.
             self._last_seen = not found
+            self._size += len(payload)
+            if len(self.entries) + len(found) > self._most or self._size > MAX_LISTING:
+                self.too_many = self._kind == wire.LS
+                return self.too_many
             self.entries += [self._entry(item) for item in found]
             return True
         if kind == wire.DONE:
             self.ended = True
-            return True
+            return bool(self.entries) or self._kind != wire.STAT
         return super().on_frame(kind, payload)
 
     def _entry(self, item: object) -> FileInfo:
@@ -267,7 +274,7 @@ class Listing(Operation):
         await self._channel.wait_until(self, lambda: self.ended or self.too_many)
         if self.too_many:
             raise FileSystemError(
-                f"{self._path!r} has more than {MAX_ENTRIES} entries.",
+                f"{self._path!r} has more entries than a listing may have ({MAX_ENTRIES}).",
                 path=self._path,
                 hint="List it in the sandbox: run(['find', ...])",
             )

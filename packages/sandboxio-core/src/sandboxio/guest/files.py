@@ -245,8 +245,8 @@ class Listing(Operation):
             self.entries += [self._entry(item) for item in found]
             return True
         if kind == wire.DONE:
-            self.ended = True
-            return bool(self.entries) or self._kind != wire.STAT
+            self.ended = bool(self.entries) or self._kind != wire.STAT
+            return self.ended
         return super().on_frame(kind, payload)
 
     def _entry(self, item: object) -> FileInfo:

@@ -73,6 +73,7 @@ class Engine:
     host: str = "unix:///var/run/docker.sock"
     private: bool = False
     arguments: list[str] = field(default_factory=list[str])
+    daemon: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
 
     @property
     def pid_file(self) -> Path:
@@ -124,13 +125,25 @@ class Engine:
         _remove_stale(pid_file)
         with self.log.open("ab") as log:
             # A session of its own: a signal to this terminal is not meant for the engine.
+            # A private one in a network namespace of its own: without a bridge, dockerd removes the
+            # machine's docker0.
+            apart = ["unshare", "--net"] if self.private else []
             daemon = subprocess.Popen(
-                ["dockerd", "--host", self.host, "--pidfile", str(pid_file), *self._options()],
+                [
+                    *apart,
+                    "dockerd",
+                    "--host",
+                    self.host,
+                    "--pidfile",
+                    str(pid_file),
+                    *self._options(),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
+        self.daemon = daemon
         self.pid_file.write_text(str(daemon.pid), encoding="utf-8")
         end = time.monotonic() + START_SECONDS
         while not self.answers():
@@ -151,7 +164,7 @@ class Engine:
         if self.private:
             options += ["--data-root", str(self.folder / "data")]
             options += ["--exec-root", str(self.folder / "exec")]
-            # Two daemons must not both write the rules of the machine's firewall.
+            # Its containers have no network, so it writes no rules.
             options += ["--bridge", "none", "--iptables=false", "--ip6tables=false"]
         return options
 
@@ -166,6 +179,9 @@ class Engine:
             if time.monotonic() > end:
                 raise EngineError(f"dockerd (pid {pid}) does not stop.")
             time.sleep(POLL_SECONDS)
+        if self.daemon is not None:
+            self.daemon.wait(timeout=STOP_SECONDS)
+            self.daemon = None
         self.pid_file.unlink()
         return True
 

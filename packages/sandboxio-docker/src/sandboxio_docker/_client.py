@@ -202,10 +202,12 @@ class Engine:
             answers: Iterator[Json] = api.pull(
                 repository, tag=tag or "latest", stream=True, decode=True, platform=platform
             )
-            for answer in answers:
-                if "error" in answer:
-                    raise Refusal(0, str(answer["error"]))
+            failure = ""
+            for answer in answers:  # to its end, or its connection stays open
+                failure = failure or str(answer.get("error", ""))
                 report(_progress(answer))
+            if failure:
+                raise Refusal(0, failure)
 
         await self._call(f"Pulling {name}", work)
 

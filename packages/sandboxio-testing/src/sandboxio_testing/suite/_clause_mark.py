@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import anyio
 import pytest
@@ -30,7 +30,11 @@ def clause(ident: str) -> Callable[[Test[Self, P]], Test[Self, P]]:
         async def bounded(self: Self, *args: P.args, **kwargs: P.kwargs) -> None:
             __tracebackhide__ = True
             with anyio.move_on_after(self.bound) as scope:
-                await test(self, *args, **kwargs)
+                try:
+                    await test(self, *args, **kwargs)
+                except BaseExceptionGroup as group:
+                    failure: BaseExceptionGroup[BaseException] = group
+                    raise plain(failure) from failure
             if scope.cancelled_caught:
                 pytest.fail(f"it did not finish within {self.bound:g} s")
 
@@ -38,6 +42,22 @@ def clause(ident: str) -> Callable[[Test[Self, P]], Test[Self, P]]:
         return marked
 
     return decorate
+
+
+def plain(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the failure within the groups that task groups make of it.
+
+    A failure of pytest's is no ``Exception``, so a group of one is none either, and would end the
+    event loop of all tests that follow.
+    """
+    pending: list[BaseException] = [group]
+    while pending:
+        error = pending.pop(0)
+        if isinstance(error, BaseExceptionGroup):
+            pending.extend(cast("BaseExceptionGroup[BaseException]", error).exceptions)
+        elif isinstance(error, Exception | pytest.fail.Exception | pytest.skip.Exception):
+            return error
+    return group
 
 
 def needs(capability: Capability) -> Callable[[Any], Any]:

@@ -230,9 +230,13 @@ class Probes:
         script = 'printf "$2"; while [ ! -e "$1" ]; do sleep 0.02; done; printf "$3"'
         return _sh(script, path, _escaped(before), _escaped(after))
 
-    def flood_then_write(self, size: int, path: str) -> Argv:
-        """Print `size` bytes, and make the file `path` when all of them were taken."""
-        return _sh('head -c "$1" /dev/zero && : > "$2"', str(size), path)
+    def flood_in_steps(self, steps: int, path: str) -> Argv:
+        """Print `steps` MiB, and append a byte to a file after each of them was taken."""
+        script = (
+            'i=0; while [ "$i" -lt "$1" ]; do '
+            'head -c 1048576 /dev/zero; echo >> "$2"; i=$((i + 1)); done'
+        )
+        return _sh(script, str(steps), path)
 
     def answer_signal(self, signum: int, ready: bytes, code: int) -> Argv:
         """Print `ready`, and end with `code` when a signal arrives."""

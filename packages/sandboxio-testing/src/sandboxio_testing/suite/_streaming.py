@@ -14,13 +14,14 @@ from sandboxio.protocols import AsyncSandbox, Process
 
 from ._attempts import attempt
 from ._base import ContractBase, Names
+from ._bounds import SHORT
 from ._clause_mark import clause, needs
 from ._pulse import Pulse
 
 __all__ = ["StreamingContract"]
 
-FLOOD = 128 << 20
-"""Bytes that no window, pipe or socket on the way has room for."""
+FLOOD = 128
+"""MiB that no window, pipe or socket on the way has room for."""
 
 
 async def rest_of(process: Process, stream: str = "stdout") -> bytes:
@@ -136,17 +137,20 @@ class StreamingContract(ContractBase):
         self, sandbox: AsyncSandbox, name: Names, pulse: Pulse
     ) -> None:
         """If this fails, output is read ahead without a bound, and fills this host's memory."""
-        done = name("done")
-        async with sandbox.stream(self.probes.flood_then_write(FLOOD, done)) as process:
-            await pulse.rest(1.0)
-            ended = (await sandbox.run(self.probes.is_there(done))).exit_code == 0
-            assert not ended, f"{FLOOD} bytes were taken although nobody read them"
+        taken = name("taken")
+        async with sandbox.stream(self.probes.flood_in_steps(FLOOD, taken)) as process:
+            await pulse.begun(taken)
+            last = -1
+            while (steps := await pulse.beats(taken)) > last:
+                last = steps
+                await pulse.rest(SHORT)
+            assert last < FLOOD, f"{FLOOD} MiB were taken although nobody read them"
             size = 0
             async for chunk in process:
                 size += len(chunk.data)
-            assert size == FLOOD
+            assert size == FLOOD << 20
             assert (await process.wait()).exit_code == 0
-        assert (await sandbox.run(self.probes.is_there(done))).exit_code == 0
+        assert await pulse.beats(taken) == FLOOD
 
     # ----- the end
 

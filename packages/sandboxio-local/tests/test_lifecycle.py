@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import stat
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
@@ -21,6 +22,7 @@ from sandboxio_local._sandbox import LocalSandbox
 
 Run = Callable[..., Awaitable[Any]]
 Make = Callable[..., Awaitable[LocalSandbox]]
+Until = Callable[[Callable[[], bool]], Awaitable[None]]
 Ask = Callable[[LocalDriver], ProvisionRequest]
 
 
@@ -86,6 +88,60 @@ async def test_cancelled_create_leaves_nothing(
     assert (children(), states_of([wanted.name])) == (before[0], [])
     assert open_descriptors() <= before[1] + 1  # a thread pool may have been started
     assert not await driver.destroy(wanted.name)
+
+
+async def test_create_cancelled_in_the_middle_of_bubblewrap_leaves_nothing(
+    driver: LocalDriver, ask: Ask, tmp_path: Path, until: Until
+) -> None:
+    """It has a child by then that nobody was told of, and that no parent waits for."""
+    os.chmod(tmp_path, 0o755)  # noqa: PTH101
+    marker = f"{int(secrets.token_hex(4), 16)}"
+    fake = make_script(tmp_path / "bwrap", f"sleep 6{marker} & sleep 7{marker}")
+    driver._bubblewrap = _bwrap.Bubblewrap(str(fake), str(tmp_path), (0, 11, 0))
+    async with anyio.create_task_group() as group:
+        group.start_soon(driver.provision, ask(driver))
+        await until(lambda: len(running(marker)) == 2)
+        group.cancel_scope.cancel()
+    assert running(marker) == []
+
+
+@pytest.mark.parametrize("milliseconds", [0, 3, 6, 8, 10, 12, 14, 16, 18, 20, 25, 30, 40])
+async def test_warden_killed_in_the_middle_of_a_create_leaves_nothing(
+    driver: LocalDriver, ask: Ask, until: Until, milliseconds: int
+) -> None:
+    before = children()
+    wanted = ask(driver)
+
+    async def kill_the_warden() -> None:
+        await until(lambda: children() > before)
+        await anyio.sleep(milliseconds / 1000)
+        for pid in children() - before:
+            os.kill(pid, signal.SIGKILL)
+
+    sandbox: LocalSandbox | None = None
+    async with anyio.create_task_group() as group:
+        group.start_soon(kill_the_warden)
+        try:
+            sandbox = await driver.provision(wanted)
+        except CreationError:
+            group.cancel_scope.cancel()
+    if sandbox is not None:
+        await sandbox.terminate()
+    await until(lambda: running(wanted.name) == [])
+    assert states_of([wanted.name]) == []
+
+
+def running(marker: str) -> list[int]:
+    """Return the living processes of this host with a marker in their command line."""
+    found: list[int] = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
+            if marker in (folder / "cmdline").read_text() and state not in ("Z", "X"):
+                found.append(int(folder.name))
+        except (OSError, UnicodeDecodeError):
+            continue
+    return found
 
 
 async def test_ending_twice_and_at_the_same_time_succeeds(make: Make) -> None:

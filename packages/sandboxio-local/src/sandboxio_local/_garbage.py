@@ -9,10 +9,10 @@ from typing import Final
 
 import anyio
 
-from sandboxio_local._processes import alive, send
+from sandboxio_local._processes import alive, send, start_time
 from sandboxio_local._record import MADE, groups_of
 from sandboxio_local._state import StateDirectory
-from sandboxio_local._warden import groups
+from sandboxio_local._warden import groups, session
 
 __all__ = ["collect", "collect_abandoned", "collect_soon"]
 
@@ -33,7 +33,9 @@ def collect(state: StateDirectory) -> bool:
         for pid, started in left.values():
             send(pid, started, signal.SIGKILL)
         deadline = time.monotonic() + GONE_BOUND
-        while any(alive(*process) for process in left.values()):
+        while any(alive(*process) for process in left.values()) or not _session_is_empty(
+            state, left
+        ):
             if time.monotonic() > deadline:
                 return False
             time.sleep(GONE_PAUSE)
@@ -44,6 +46,15 @@ def collect(state: StateDirectory) -> bool:
     finally:
         os.close(lock)
     return True
+
+
+def _session_is_empty(state: StateDirectory, left: dict[str, tuple[int, int]]) -> bool:
+    """Kill what a warden had started and not yet noted; whether there was none."""
+    pid, started = left.get("warden", (0, 0))
+    # If the number means another process by now, the session had ended before.
+    if pid == 0 or start_time(pid) not in (None, started):
+        return True
+    return session.kill_all(pid, state.id.encode())
 
 
 async def collect_soon(state: StateDirectory) -> None:

@@ -9,7 +9,7 @@ import sys
 import time
 from select import POLLIN, poll
 
-from sandboxio_local._warden import groups, spawn
+from sandboxio_local._warden import groups, session, spawn
 from sandboxio_local._warden.options import Options, parse
 from sandboxio_local._warden.waiting import Ended, Failed, Waiting, signals
 
@@ -18,7 +18,7 @@ __all__ = ["main"]
 KILL_BOUND = 2.0
 """Seconds for a killed sandbox to be gone; the kernel needs milliseconds."""
 
-KILL_PAUSE = 0.05
+KILL_PAUSE = 0.01
 """Seconds between two looks at a killed sandbox whose end no signal announces."""
 
 HELPER_BOUND = 10.0
@@ -158,23 +158,15 @@ class Warden:
             if bubblewrap.init_fd >= 0:
                 # With its first process the kernel kills the whole pid namespace.
                 kill_init(bubblewrap.init_fd)
-            else:
-                self.kill_child(bubblewrap.pid)
-        if self.helper:
-            self.kill_child(self.helper)
         deadline = time.monotonic() + KILL_BOUND
-        while self.reap() or not all(map(gone, self.started)):
+        # Bubblewrap may make a child while it is killed, so this looks until there is nobody.
+        while not session.kill_all(os.getpid()) or self.reap() or not all(map(gone, self.started)):
             left = deadline - time.monotonic()
             if left <= 0:
                 return False
             self.waiting.for_child(min(left, KILL_PAUSE))
         groups.kill_all(self.options.join)
         return groups.remove(self.options.join)
-
-    def kill_child(self, pid: int) -> None:
-        """Kill a child, unless it was reaped and its pid may mean another process by now."""
-        if pid not in self.reaped:
-            os.kill(pid, signals.SIGKILL)
 
     def remove_directory(self) -> None:
         """Remove the sandbox's state, and the directory of all sandboxes if it was the last."""

@@ -1,7 +1,7 @@
 """Starting bubblewrap, and holding its sandbox until every cap is in force."""
 
 # What these rules ask for (pathlib, contextlib) takes longer to import than all the rest here.
-# ruff: noqa: PTH115, S606
+# ruff: noqa: PTH115, PTH119, S606
 from __future__ import annotations
 
 import os
@@ -57,7 +57,8 @@ def start(options: Options, waiting: Waiting, started: list[Bubblewrap], errors:
     go_read, go = os.pipe()
     inherited = [options.arguments, *options.keep, info_write, block_read]
     argv = [
-        "bwrap",
+        # With the sandbox's name, so that whoever finds it knows whose it is.
+        f"bwrap:{os.path.basename(options.directory)}",
         *("--args", str(options.arguments)),
         *("--info-fd", str(info_write)),
         *("--block-fd", str(block_read)),
@@ -66,6 +67,10 @@ def start(options: Options, waiting: Waiting, started: list[Bubblewrap], errors:
     ]
     pid = os.fork()
     if pid == 0:
+        # What is the warden's alone. With a copy of its lock this would pass for it once it is dead,
+        # and with one of the other ends of its own pipes it would wait for itself.
+        for fd in (options.control, options.lock, *options.hold, info, block, told, go):
+            os.close(fd)
         _become_bubblewrap(options, argv, inherited, errors, tell, go_read)
     bubblewrap = Bubblewrap(pid)
     bubblewrap.info, bubblewrap.block = info, block

@@ -74,7 +74,8 @@ print(*seen, sep="\\n", end="")
 @pytest.mark.parametrize("member", MEMBERS, ids=lambda member: member.name)
 def test_every_module_can_be_imported_first(member: workspace.Member) -> None:
     """A module that works only after another was imported hides a cycle."""
-    modules = member.modules()
+    # What is called `inside` is sent into a sandbox as text and runs there; nobody imports it.
+    modules = [module for module in member.modules() if ".inside." not in module]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         answers = pool.map(in_a_new_process, [f"import {module}" for module in modules])
     failed = {

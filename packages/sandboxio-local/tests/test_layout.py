@@ -91,10 +91,10 @@ def test_resolver_is_there_only_with_a_network() -> None:
 
 
 def test_python_outside_of_the_system_is_bound_at_its_own_place() -> None:
-    all_words = words(prefix="/home/me/python")
-    assert pairs(all_words, "--ro-bind")["/home/me/python"] == "/home/me/python"
+    all_words = words(prefix="/srv/me/python")
+    assert pairs(all_words, "--ro-bind")["/srv/me/python"] == "/srv/me/python"
     path = all_words[all_words.index("PATH") + 1]
-    assert path.startswith("/home/me/python/bin:")
+    assert path.startswith("/srv/me/python/bin:")
 
 
 def test_staged_directories_are_bound_from_where_they_are() -> None:

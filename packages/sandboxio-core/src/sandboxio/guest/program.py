@@ -1072,6 +1072,7 @@ class Guest:
         self.resource: Any = None
         self.nofile: Optional[Tuple[int, int]] = None  # what commands get, once the guest has more
         self.env: Dict[bytes, bytes] = dict(os.environb)
+        self.env.pop(b"PWD", None)  # what started the guest set it, for a directory of its own
         self.secret_names: List[bytes] = []
         self.workdir = b"/"
         self.lease = True

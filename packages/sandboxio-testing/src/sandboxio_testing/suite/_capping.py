@@ -26,7 +26,8 @@ from ._refusals import refused
 
 __all__ = ["CappingContract"]
 
-ASKED: dict[str, Any] = {"cpu": 0.5, "memory_mb": 192, "processes": 64, "disk_mb": 64}
+# Whole cores: a backend without CPU quotas can still keep a sandbox to some of them.
+ASKED: dict[str, Any] = {"cpu": 2, "memory_mb": 192, "processes": 64, "disk_mb": 64}
 """Caps that are not anybody's defaults."""
 
 NO_CAPS: tuple[Any, ...] = (0, -1, math.nan, math.inf, True, "512", -0.5)

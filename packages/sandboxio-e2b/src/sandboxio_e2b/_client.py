@@ -8,7 +8,7 @@ all. Every call is bounded by whoever makes it.
 from __future__ import annotations
 
 import contextvars
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +16,11 @@ from typing import Any, Protocol, cast
 
 import httpx
 from e2b import ApiParams, AsyncCommandHandle, SandboxInfo, SandboxQuery
-from e2b_code_interpreter import AsyncSandbox, Execution, OutputMessage
+from e2b_code_interpreter import (  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs]
+    AsyncSandbox,
+    Execution,
+    OutputMessage,
+)
 
 from sandboxio.errors import SandboxError
 from sandboxio_e2b._errors import answer_in, translated
@@ -75,7 +79,7 @@ _execution: contextvars.ContextVar[Complete | None] = contextvars.ContextVar(
 )
 
 
-class Native(AsyncSandbox):
+class Native(AsyncSandbox):  # type: ignore[misc]  # its module has no type marker
     """E2B's own sandbox class, which also notes whether an execution's answer was cut.
 
     The SDK reports a truncated answer as a success, so its HTTP client is given a look at the end.
@@ -83,7 +87,7 @@ class Native(AsyncSandbox):
 
     @property
     def _client(self) -> httpx.AsyncClient:
-        client = super()._client
+        client: httpx.AsyncClient = super()._client
         note = _execution.get()
         if note is not None:
 
@@ -169,20 +173,16 @@ class Client:
     ) -> Native:
         """Create a sandbox, or find the one that was created with the same key before."""
         with mapped():
-            return cast(
-                "Native",
-                await Native.create(
-                    template,
-                    timeout,
-                    metadata,
-                    allow_internet_access=None if allow else internet,
-                    network=(
-                        {"allow_out": list(allow), "deny_out": ["0.0.0.0/0"]} if allow else None
-                    ),
-                    idempotency_key=key,
-                    **self._options(),
-                ),
+            native: Native = await Native.create(
+                template,
+                timeout,
+                metadata,
+                allow_internet_access=None if allow else internet,
+                network={"allow_out": list(allow), "deny_out": ["0.0.0.0/0"]} if allow else None,
+                idempotency_key=key,
+                **self._options(),
             )
+            return native
 
     async def info(self, sandbox_id: str) -> Info | None:
         """Return what E2B says of a sandbox, or ``None`` if it has none of that id."""
@@ -318,5 +318,9 @@ def _info(info: SandboxInfo) -> Info:
 
 
 def _addresses(network: Any, key: str) -> tuple[str, ...] | None:
-    value = network.get(key) if isinstance(network, Mapping) else getattr(network, key, None)
-    return tuple(str(item) for item in value) if isinstance(value, list | tuple) else None
+    value: object = getattr(network, key, None)
+    if isinstance(network, Mapping):
+        value = cast("Mapping[str, object]", network).get(key)
+    if not isinstance(value, list | tuple):
+        return None
+    return tuple(str(item) for item in cast("Sequence[object]", value))

@@ -7,7 +7,7 @@ import base64
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from sandboxio.errors import (
     CapabilityNotSupported,
@@ -229,8 +229,6 @@ def _outputs(result: Any) -> list[RichOutput]:
             found.append(RichOutput(mime, value if isinstance(value, str) else json.dumps(value)))
     extra: object = getattr(result, "extra", None)
     if isinstance(extra, Mapping):
-        for mime, value in extra.items():
-            found.append(
-                RichOutput(str(mime), value if isinstance(value, str) else json.dumps(value))
-            )
+        for mime, more in cast("Mapping[str, object]", extra).items():
+            found.append(RichOutput(mime, more if isinstance(more, str) else json.dumps(more)))
     return found

@@ -16,6 +16,7 @@ from sandboxio.errors import (
     ConnectError,
     CreationError,
     SandboxError,
+    SandboxUnreachable,
 )
 from sandboxio.models import (
     Capability,
@@ -25,6 +26,7 @@ from sandboxio.models import (
     Resources,
 )
 from sandboxio_e2b import _labels
+from sandboxio_e2b._errors import never_sent
 from sandboxio_e2b._guest import Guest
 from sandboxio_e2b._policy import check_network, policy_of
 from sandboxio_e2b._portal import Portal
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
     from sandboxio_e2b._client import Client, Info, Native
 
 __all__ = ["E2BDriver"]
+
+UNDO_PATIENCE = 2.0
+"""Seconds that the undoing of a create waits for the create itself; E2B takes a fraction of one."""
 
 UNDO_BOUND = 30.0
 """Seconds to end a sandbox whose create nobody waits for any more."""
@@ -58,6 +63,7 @@ class E2BDriver:
         self._portal = Portal()
         self._made: Client | None = None
         self._creates: dict[str, asyncio.Task[Native]] = {}
+        self._undoing: set[asyncio.Task[bool]] = set()
 
     @property
     def isolation(self) -> IsolationTier:
@@ -188,42 +194,61 @@ class E2BDriver:
         return await self._portal.call(lambda: client.kill(sandbox_id))
 
     async def _destroy_named(self, name: str) -> bool:
-        task = self._creates.pop(name, None)
-        if task is None:
+        create = self._creates.pop(name, None)
+        if create is None:
             return False  # nothing was sent
-        # In a task of its own, so that a grace that runs out here does not stop it.
-        return await asyncio.shield(asyncio.ensure_future(self._undo(name, task)))
+        # A task of its own, that goes on when a grace runs out here.
+        undo = asyncio.ensure_future(self._undo(name, create))
+        self._undoing.add(undo)
+        undo.add_done_callback(self._undone)
+        done, _ = await asyncio.wait({undo}, timeout=UNDO_PATIENCE)
+        if done:
+            return undo.result()
+        found = await self._end_named(name)
+        if not create.done():
+            raise SandboxUnreachable(
+                "E2B has not answered the create. Should it make a sandbox, that is ended as soon "
+                "as it answers."
+            )
+        return found
+
+    def _undone(self, undo: asyncio.Task[bool]) -> None:
+        self._undoing.discard(undo)
+        if not undo.cancelled():
+            undo.exception()  # whoever waited for it was told, or nobody does
 
     async def _undo(self, name: str, create: asyncio.Task[Native]) -> bool:
         """Wait for a create and end what came of it; if its answer was lost, look for it."""
         try:
             native = await create
         except SandboxError as error:
-            if error.retryable is False or isinstance(error, AuthError):
-                return False  # E2B refused it
-            native = None
+            if error.retryable is False or never_sent(error):
+                return False
+            return await self._end_named(name)
         except asyncio.CancelledError:
-            native = None
+            return await self._end_named(name)
         async with asyncio.timeout(UNDO_BOUND):
-            if native is not None:
-                return await self._client.kill(native.sandbox_id)
+            return await self._client.kill(native.sandbox_id)
+
+    async def _end_named(self, name: str) -> bool:
+        async with asyncio.timeout(UNDO_BOUND):
             found = await self._client.list({_labels.NAME: name})
             return any([await self._client.kill(info.id) for info in found])
 
     async def health(self) -> Health:
         """Say whether E2B would take this key now."""
         if not os.environ.get("E2B_API_KEY"):
-            return Health(ok=False, detail="E2B_API_KEY is not set", hint=AuthHint)
+            return Health(ok=False, detail="E2B_API_KEY is not set", hint=KEY_HINT)
         await self._portal.call(lambda: self._client.list({_labels.NAME: "nobody"}))
         return Health(ok=True, detail="E2B answers, and E2B_API_KEY is set")
 
 
-AuthHint = "export E2B_API_KEY=e2b_...   (from the E2B dashboard)"
+KEY_HINT = "export E2B_API_KEY=e2b_...   (from the E2B dashboard)"
 
 
 def _require_key() -> None:
     if not os.environ.get("E2B_API_KEY"):
-        raise AuthError("E2B_API_KEY is not set.", hint=AuthHint)
+        raise AuthError("E2B_API_KEY is not set.", hint=KEY_HINT)
 
 
 def _socket(name: str) -> str:

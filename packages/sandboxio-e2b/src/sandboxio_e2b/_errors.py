@@ -27,7 +27,7 @@ from sandboxio.errors import (
     SandboxUnreachable,
 )
 
-__all__ = ["Answer", "answer_in", "translated"]
+__all__ = ["Answer", "answer_in", "never_sent", "translated"]
 
 MAX_TEXT = 500
 """Characters of E2B's own words that an error repeats."""
@@ -175,9 +175,19 @@ CONNECTION = frozenset(
         "OSError",
         "TimeoutException",
         "CancelledError",
+        "JSONDecodeError",  # an answer that was cut, or somebody else's
     )
 )
 """Names of classes that say that there was no answer, or not all of it."""
+
+
+def never_sent(error: BaseException) -> bool:
+    """Say whether a request is known not to have reached anybody."""
+    return any(
+        type(item).__name__ in ("ConnectError", "ConnectTimeout")
+        and type(item).__module__.partition(".")[0] == "httpx"
+        for item in chain(error)
+    )
 
 
 def translated(error: Exception) -> SandboxError:

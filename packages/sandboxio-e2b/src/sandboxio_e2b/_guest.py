@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import Mapping
 from importlib import resources
@@ -30,6 +31,12 @@ CUT_BOUND = 4.0
 
 SETTLE_BOUND = 6.0
 """Seconds until what ran over a broken connection is known to be dead."""
+
+JOIN_PAUSE = 0.05
+"""Seconds between two looks whether a guest has heard from its creator."""
+
+RETRY_PAUSE = 0.1
+"""Seconds between two attempts to connect, where nothing is sure until one succeeds."""
 
 LINE_LIMIT = 4096
 """Bytes that the relay's first line may have."""
@@ -70,6 +77,7 @@ class Guest:
         self.link: Link | None = None
         self.channel: GuestChannel | None = None
         self.home = HOME
+        self._transports: list[LinkTransport] = []
         self._lock: asyncio.Lock | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -89,6 +97,14 @@ class Guest:
         """Seconds of lifetime left."""
         return max(0.0, self.ends_at - time.monotonic())
 
+    def release(self) -> None:
+        """Close all connections; to be called where their users wait, if any do."""
+        if self.channel is not None:
+            self.channel.close()
+        transports, self._transports = self._transports, []
+        for transport in transports:
+            transport.close()
+
     async def connect(self) -> None:
         """Return when there is a connection that stands.
 
@@ -105,6 +121,26 @@ class Guest:
             if not self.usable:
                 await self._connect()
 
+    async def settle(self, mark: str) -> None:
+        """Return when a command whose connection broke is dead; the caller bounds it.
+
+        Args:
+            mark: What only that command has in its environment, ``name=value``.
+
+        Raises:
+            SandboxGone: The sandbox does not exist any more.
+        """
+        while not await self._attempt(mark):  # noqa: ASYNC110 - each look is an attempt
+            await asyncio.sleep(RETRY_PAUSE)
+
+    async def _attempt(self, mark: str) -> bool:
+        try:
+            await self.connect()
+            assert self.channel is not None
+            return await self._is_dead(mark, self.channel)
+        except SandboxUnreachable:
+            return False
+
     async def prepare(self) -> None:
         """Connect ahead of the first call, which would meet the same error again."""
         try:
@@ -117,28 +153,39 @@ class Guest:
         if self._closed or self.remaining == 0:
             raise SandboxGone("The sandbox was ended, or its lifetime is over.")
         if old is not None:
+            await old.judged()
             verdict = old.verdict()
             if isinstance(verdict, SandboxGone):
                 raise verdict
             await self._bury(old)
-        link = Link(
-            self._client, self._native, self._path, "join" if self._env is None else "start"
-        )
+        try:
+            async with asyncio.timeout(CONNECT_BOUND):
+                while (channel := await self._open()) is None:  # noqa: ASYNC110 - as above
+                    await asyncio.sleep(JOIN_PAUSE)
+        except TimeoutError as error:
+            raise SandboxUnreachable(
+                f"The sandbox's guest did not answer within {CONNECT_BOUND:g} s."
+            ) from error
+        self.channel = channel
+
+    async def _open(self) -> GuestChannel | None:
+        """Make a connection; ``None`` if the guest has not heard from its creator yet."""
+        mode = "join" if self._env is None else "start"
+        link = Link(self._client, self._native, self._path, mode)
         self.link = link
         self._spawn(link)
         transport = LinkTransport(link)
+        self._transports.append(transport)
         try:
-            async with asyncio.timeout(CONNECT_BOUND):
-                self.channel = await self._greet(transport)
-            if old is not None:
-                await self._settle(self.channel)
-        except BaseException as error:
+            channel = await self._greet(transport)
+            if math.isfinite(channel.remaining):
+                return channel
+        except BaseException:
             transport.close()
-            if isinstance(error, TimeoutError):
-                raise SandboxUnreachable(
-                    f"The sandbox's guest did not answer within {CONNECT_BOUND:g} s."
-                ) from error
             raise
+        transport.close()
+        await self._bury(link)
+        return None
 
     def _spawn(self, link: Link) -> None:
         task = asyncio.create_task(self._drive(link))
@@ -189,27 +236,20 @@ class Guest:
         )
         return await GuestChannel.open(transport, init)
 
-    async def _settle(self, channel: GuestChannel) -> None:
-        """Return when everything is dead that ran before this connection was made."""
+    async def _is_dead(self, mark: str, channel: GuestChannel) -> bool:
         script = resources.files("sandboxio_e2b.inside").joinpath("settled.py").read_text()
         command = Command(
-            argv=("python3", "-I", "-S", "-c", script, str(channel.guest_pid)),
+            argv=("python3", "-I", "-S", "-c", script, str(channel.guest_pid), mark),
             env={},
             cwd=None,
             stdin=b"",
             keep_stdin_open=False,
             timeout=SETTLE_BOUND,
         )
-        async with asyncio.timeout(SETTLE_BOUND):
-            process = await GuestSandbox(channel).start(command)
-            while await process.receive() is not None:
-                pass
-            ended = await process.wait()
-        if ended.exit_code != 0:
-            raise SandboxUnreachable(
-                "The connection to the sandbox broke, and what ran over it cannot be ended.",
-                retryable=False,
-            )
+        process = await GuestSandbox(channel).start(command)
+        while await process.receive() is not None:
+            pass
+        return (await process.wait()).exit_code == 0
 
     async def close(self, *, cut: bool) -> None:
         """Let go of the connection; with ``cut``, end what was started over it."""

@@ -19,7 +19,7 @@ import asyncio
 import json
 import shlex
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from importlib import resources
 
 from sandboxio.errors import (
@@ -87,15 +87,22 @@ class Link:
         self._verdict: Callable[[], SandboxError] | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._closed = False
+        self._broken = False
+        self._judged = asyncio.Event()
 
     @property
     def over(self) -> bool:
         """Whether the connection has ended."""
-        return self._closed or self._verdict is not None
+        return self._closed or self._broken
 
     def verdict(self) -> SandboxError | None:
         """Return why it ended, as an error to raise."""
         return None if self._verdict is None else self._verdict()
+
+    async def judged(self) -> None:
+        """Return when it is known why it ended, if it has."""
+        if self._broken:
+            await self._judged.wait()
 
     async def run(self) -> None:
         """Connect, and relay until either side ends; raises nothing."""
@@ -115,6 +122,8 @@ class Link:
             for task in self._tasks:
                 task.cancel()
             self._theirs.close()
+            self._broken = True
+            self._judged.set()
 
     async def _start(self) -> None:
         native = self._native
@@ -151,6 +160,7 @@ class Link:
 
     async def _fail(self, error: Exception) -> None:
         """Say why the connection ended: the sandbox is gone, or only the way to it is."""
+        self._broken = True
         verdict: Callable[[], SandboxError]
         if isinstance(error, _Ended) and error.code == 127:
             verdict = _no_python
@@ -247,10 +257,17 @@ class LinkTransport:
         if self._kept:
             kept, self._kept = self._kept, b""
             return kept
-        data = await self._socket.receive()
-        if not data and not self._closed and (verdict := self._link.verdict()) is not None:
+        try:
+            data = await self._socket.receive()
+        except OSError:
+            data = b""  # the far end was closed before it had read everything
+        if data:
+            return data
+        self._socket.close()
+        verdict = None if self._closed else self._link.verdict()
+        if verdict is not None:
             raise verdict
-        return data
+        return b""
 
     def send_nowait(self, data: memoryview) -> int:
         """Send what fits without waiting."""

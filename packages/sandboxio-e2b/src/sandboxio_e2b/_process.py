@@ -15,11 +15,14 @@ __all__ = ["LinkedProcess"]
 class LinkedProcess:
     """A command of the guest's; only its kill differs, for that must not need the connection."""
 
-    def __init__(self, process: ProcessDriver, guest: Guest, link: Link, portal: Portal) -> None:
+    def __init__(
+        self, process: ProcessDriver, guest: Guest, link: Link, mark: str, portal: Portal
+    ) -> None:
         self._process = process
         self._guest = guest
         self._link = link
         self._portal = portal
+        self._mark = mark
         self._lost = False
 
     async def receive(self) -> OutputChunk | None:
@@ -52,7 +55,7 @@ class LinkedProcess:
             except SandboxUnreachable:
                 pass  # it broke meanwhile
         if not self._lost:
-            await self._portal.call(self._guest.connect)
+            await self._portal.call(lambda: self._guest.settle(self._mark))
             self._lost = True
         return True
 

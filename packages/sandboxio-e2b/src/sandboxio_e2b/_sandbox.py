@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import asyncio
+import secrets as randomness
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 
-from sandboxio.errors import OutputLimitExceeded
+from sandboxio.errors import OutputLimitExceeded, SandboxUnreachable
 from sandboxio.models import AppliedPolicy, Capability, FileInfo
 from sandboxio.spi import (
     CodeResult,
@@ -35,6 +38,9 @@ CAPABILITIES = (
     | Capability.NETWORK_ALLOWLIST
 )
 
+MARK = "SANDBOXIO_COMMAND"
+"""A variable of every command, by which it is found should its connection break."""
+
 STOP_GRACE = 5.0
 """Seconds to stop code that was cancelled, before the whole sandbox is ended for it."""
 
@@ -59,7 +65,7 @@ class E2BSandbox(GuestSandbox):
         self._policy = policy
         self._secrets = secrets
         self._contexts = Contexts(client, native)
-        self._id = native.sandbox_id
+        self._id = str(native.sandbox_id)
 
     @property
     def id(self) -> str:
@@ -108,7 +114,22 @@ class E2BSandbox(GuestSandbox):
         await self._connected()
         link = self._guest.link
         assert link is not None
-        return LinkedProcess(await super().start(command), self._guest, link, self._portal)
+        mark = f"{MARK}={randomness.token_hex(8)}"
+        name, _, value = mark.partition("=")
+        try:
+            process = await super().start(replace(command, env={**command.env, name: value}))
+        except SandboxUnreachable:
+            await self._lost(mark)
+            raise
+        return LinkedProcess(process, self._guest, link, mark, self._portal)
+
+    async def _lost(self, mark: str) -> None:
+        """End what may have been started over a connection that broke, or else the whole sandbox."""
+        outcome = await run_to_the_end(
+            lambda: self._portal.call(lambda: self._guest.settle(mark)), grace=STOP_GRACE
+        )
+        if not outcome.finished or outcome.error is not None:
+            await run_to_the_end(self.terminate, grace=STOP_GRACE)
 
     @asynccontextmanager
     async def read(self, path: str) -> AsyncGenerator[tuple[FileMeta, AsyncIterator[bytes]], None]:
@@ -157,19 +178,18 @@ class E2BSandbox(GuestSandbox):
         """
         if context_id is None and language == "python":
             return await self._once(code, env, timeout)
-        ended = Stopped()
+        work = Stoppable()
 
         async def run() -> CodeResult:
-            try:
+            with work.under_way():
                 return await self._contexts.run(code, language, context_id, env)
-            finally:
-                ended.done = True
 
         try:
             return await self._portal.call(run)
         except BaseException:
-            if not ended.done:
-                await run_to_the_end(lambda: self._stopped(ended), grace=STOP_GRACE + 1)
+            stopped = await run_to_the_end(lambda: self._portal.call(work.over), grace=STOP_GRACE)
+            if not stopped.finished:
+                await run_to_the_end(self.terminate, grace=STOP_GRACE)
             raise
 
     async def _once(self, code: str, env: Mapping[str, str], timeout: float) -> CodeResult:
@@ -201,15 +221,6 @@ class E2BSandbox(GuestSandbox):
             raise
         return CodeResult(ended.exit_code, bytes(output["stdout"]), bytes(output["stderr"]))
 
-    async def _stopped(self, ended: Stopped) -> None:
-        import anyio
-
-        with anyio.move_on_after(STOP_GRACE):
-            while not ended.done:
-                await anyio.sleep(0.01)
-        if not ended.done:
-            await self.terminate()
-
     async def alive(self) -> bool:
         """Say whether E2B still has it."""
         info = await self._portal.call(lambda: self._client.info(self._id))
@@ -217,7 +228,7 @@ class E2BSandbox(GuestSandbox):
 
     async def terminate(self) -> None:
         """End it and return when E2B has it no more."""
-        self._close_channel()
+        self._guest.release()
 
         async def end() -> None:
             # First of all: this frees a connection, which the next call may be waiting for.
@@ -228,16 +239,27 @@ class E2BSandbox(GuestSandbox):
 
     async def detach(self) -> None:
         """Let go of it and leave it running; what was started through this handle ends."""
-        self._close_channel()
+        self._guest.release()
         await self._portal.call(lambda: self._guest.close(cut=True))
 
-    def _close_channel(self) -> None:
-        if self._guest.channel is not None:
-            self._guest.channel.close()
 
-
-class Stopped:
-    """Whether code that was cancelled has been stopped."""
+class Stoppable:
+    """Work on the portal, and whether it is over; one that was cancelled may still be stopping."""
 
     def __init__(self) -> None:
-        self.done = False
+        self._begun = False
+        self._over = asyncio.Event()
+
+    @contextmanager
+    def under_way(self) -> Generator[None, None, None]:
+        """Surround the work."""
+        self._begun = True
+        try:
+            yield
+        finally:
+            self._over.set()
+
+    async def over(self) -> None:
+        """Return when it is over; it may also have been cancelled before it began."""
+        if self._begun:
+            await self._over.wait()

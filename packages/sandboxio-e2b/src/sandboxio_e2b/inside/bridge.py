@@ -10,6 +10,8 @@ outlives this one: whoever is killed here cuts one connection to it, which ends 
 were started over that connection, and nothing else.
 """
 
+# Runs on any Python from 3.8 on, where nothing is imported that can be done without.
+
 from __future__ import annotations
 
 import json
@@ -22,17 +24,19 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, Optional, Set
+    from typing import Any
 
-    REQUEST: Dict[str, str] = {}
+    REQUEST: dict[str, str] = {}
     GUEST = ""
 
 CHUNK = 1 << 16
+MARK = "SANDBOXIO_SANDBOX"  # in the environment of every command
+JOIN_BOUND = 10.0  # seconds for a guest to appear that another process is starting
 SWEEP_BOUND = 2.0  # seconds to kill what a dead guest left behind
 PAUSE = 0.01
 
 
-def connect(path: str) -> Optional[socket.socket]:
+def connect(path: str) -> socket.socket | None:
     """Return a connection to a guest that runs, or None."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -50,7 +54,7 @@ def start(path: str) -> socket.socket:
     if os.lstat(folder).st_uid != os.getuid():
         raise SystemExit("the guest's directory belongs to somebody else")
     if os.path.lexists(path):
-        sweep()  # there was a guest here, and what it ran has lost its master
+        sweep(os.path.basename(path))  # there was a guest, and what it ran has lost its master
         os.unlink(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(path)
@@ -70,34 +74,48 @@ def start(path: str) -> socket.socket:
     arguments.append("listen=%d" % listener.fileno())
     theirs.detach()
     listener.detach()
-    space: Dict[str, Any] = {"__name__": "guest"}
+    os.environ[MARK] = os.path.basename(path)
+    space: dict[str, Any] = {"__name__": "guest"}
     exec(compile(GUEST, "guest", "exec"), space)
     space["main"](arguments)
     os._exit(0)
 
 
-def sweep() -> None:
-    """Kill what an ended guest left: its supervisors, which look like this process, and all below."""
+def sweep(name: str) -> None:
+    """Kill what an ended guest left: whatever it had started, background processes included.
+
+    That is what looks like this process (the guest's supervisors), what has the guest's mark in
+    its environment, and all below either. While a supervisor lives, nothing gets away from it.
+    """
     with open("/proc/self/cmdline", "rb") as file:
         ours = file.read()
+    mark = ("%s=%s" % (MARK, name)).encode()
     stop = time.monotonic() + SWEEP_BOUND
     while time.monotonic() < stop:
-        parents: Dict[int, int] = {}
-        roots: Set[int] = set()
-        for name in os.listdir("/proc"):
-            if not name.isdigit() or int(name) == os.getpid():
+        parents: dict[int, int] = {}
+        roots: set[int] = set()
+        supervisors: set[int] = set()
+        for entry in os.listdir("/proc"):
+            if not entry.isdigit() or int(entry) == os.getpid():
                 continue
             try:
-                with open("/proc/%s/stat" % name, "rb") as file:
+                with open("/proc/%s/stat" % entry, "rb") as file:
                     fields = file.read().rpartition(b")")[2].split()
-                with open("/proc/%s/cmdline" % name, "rb") as file:
+                with open("/proc/%s/cmdline" % entry, "rb") as file:
                     alike = file.read() == ours
             except OSError:
                 continue
+            try:
+                with open("/proc/%s/environ" % entry, "rb") as file:
+                    marked = mark in file.read().split(b"\0")
+            except OSError:
+                marked = False  # somebody else's
             if fields[0] != b"Z":
-                parents[int(name)] = int(fields[1])
+                parents[int(entry)] = int(fields[1])
+                if alike or marked:
+                    roots.add(int(entry))
                 if alike:
-                    roots.add(int(name))
+                    supervisors.add(int(entry))
         doomed = set(roots)
         while True:
             more = {pid for pid, parent in parents.items() if parent in doomed} - doomed
@@ -106,13 +124,13 @@ def sweep() -> None:
             doomed |= more
         if not doomed:
             return
-        # Supervisors last: while one lives, what it supervises cannot get away from it.
-        for pid in sorted(doomed, key=lambda pid: pid in roots):
+        for pid in sorted(doomed, key=lambda pid: pid in supervisors):
             try:
                 os.kill(pid, signal.SIGKILL)
             except OSError:
                 pass
         time.sleep(PAUSE)
+    raise SystemExit("what an ended guest left cannot be killed")
 
 
 def outwards(sock: socket.socket) -> None:
@@ -130,13 +148,17 @@ def main() -> None:
     """Relay until either side ends."""
     path = REQUEST["socket"]
     sock = connect(path)
-    joined = sock is not None
+    started = sock is None and REQUEST["mode"] == "start"
     if sock is None and REQUEST["mode"] == "start":
         sock = start(path)
+    stop = time.monotonic() + JOIN_BOUND
+    while sock is None and not os.path.lexists(path) and time.monotonic() < stop:
+        time.sleep(PAUSE)  # its creator is about to start it
+        sock = connect(path)
     home = os.environ.get("PWD", "")
     if not os.path.isabs(home) or not os.path.isdir(home):
         home = os.getcwd()
-    first: Dict[str, Any] = {"joined": joined, "found": sock is not None, "home": home}
+    first: dict[str, Any] = {"joined": not started, "found": sock is not None, "home": home}
     first["version"] = list(sys.version_info[:2])
     os.write(1, json.dumps(first).encode() + b"\n")
     if sock is None:

@@ -25,7 +25,7 @@ def main() -> None:
     )
     over = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: over.set())
+        signal.signal(number, lambda _number, _frame: over.set())
     with server:
         for name, value in server.environ.items():
             print(f"export {name}={value}", flush=True)  # noqa: T201 - that is what it is for

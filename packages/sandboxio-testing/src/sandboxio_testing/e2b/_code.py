@@ -94,7 +94,7 @@ async def _lines(
         program.forget(ident)
         if not done:
             # Its client went away, and that is how an execution is interrupted.
-            asyncio.ensure_future(_interrupt(program, ident))
+            program.spawn(_interrupt(program, ident))
 
 
 async def _interrupt(program: Program, ident: int) -> None:

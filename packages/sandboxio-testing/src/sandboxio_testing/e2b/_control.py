@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote
 
 from starlette.requests import Request
@@ -88,7 +88,7 @@ class Control:
             raise ApiError(400, f"Invalid JSON: {error}") from error
         if not isinstance(body, dict):
             raise ApiError(400, "The body must be an object")
-        return body
+        return cast("dict[str, Any]", body)
 
     async def _create_v2(self, request: Request) -> Response:
         return await self._create(request, V2_TIMEOUT)

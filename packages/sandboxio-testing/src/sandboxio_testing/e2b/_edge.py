@@ -73,6 +73,7 @@ class Edge:
         self._connections = connections
         self._lock = threading.Lock()
         self._seen: deque[Seen] = deque(maxlen=SEEN_KEPT)
+        self.errors: deque[BaseException] = deque(maxlen=SEEN_KEPT)
 
     def seen(self) -> list[Seen]:
         """Return the requests that came."""
@@ -96,11 +97,15 @@ class Edge:
         except BaseExceptionGroup as group:
             # Starlette streams in a task group, which wraps what ends it.
             if group.subgroup(Finished) is None and group.subgroup(Abort) is None:
+                self.errors.append(group)
                 raise
             if group.subgroup(Abort) is not None:
                 self._connections.abort(scope)
         except Finished:
             return
+        except Exception as error:
+            self.errors.append(error)
+            raise
 
     async def _remember(self, scope: Scope, receive: Receive) -> Receive:
         headers = {

@@ -10,7 +10,8 @@ import json
 import os
 import tempfile
 import time
-from pathlib import Path
+from collections.abc import AsyncIterable, AsyncIterator
+from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
 from starlette.background import BackgroundTask
@@ -78,21 +79,19 @@ async def _download(request: Request, sandbox: ServedSandbox) -> Response:
     assert sandbox.local is not None
     path = request.query_params.get("path", "")
     found = await sandbox.running.envd.ask("locate", {"path": path})
-    # Through a file of the host, so that neither side holds it and ranges come for free.
-    handle, copy = tempfile.mkstemp(prefix="sandboxio-e2b-")
-    os.close(handle)
+    copy = _new_file()
     try:
         await sandbox.local.files.download(found["path"], copy)
     except BaseException:
-        Path(copy).unlink()
+        copy.unlink()
         raise
-    name = quote(os.path.basename(path))
+    name = quote(PurePosixPath(path).name)
     headers = {"Content-Disposition": f"inline; filename*=utf-8''{name}", "Vary": "Accept-Encoding"}
     return FileResponse(
         copy,
         media_type="application/octet-stream",
         headers=headers,
-        background=BackgroundTask(lambda: Path(copy).unlink(missing_ok=True)),
+        background=BackgroundTask(lambda: copy.unlink(missing_ok=True)),
     )
 
 
@@ -117,26 +116,38 @@ async def _upload(request: Request, sandbox: ServedSandbox) -> Response:
     return PlainTextResponse(json.dumps(entries))
 
 
-async def iter_upload(part: UploadFile):  # type: ignore[no-untyped-def]
+async def iter_upload(part: UploadFile) -> AsyncIterator[bytes]:
     """Yield what was uploaded in pieces."""
     while data := await part.read(1 << 20):
         yield data
 
 
-async def _store(sandbox: ServedSandbox, path: str, content, *, packed: bool = False):  # type: ignore[no-untyped-def]
+async def _store(
+    sandbox: ServedSandbox, path: str, content: AsyncIterable[bytes], *, packed: bool = False
+) -> dict[str, str]:
     assert sandbox.running is not None
     assert sandbox.local is not None
     target = (await sandbox.running.envd.ask("parents", {"path": path}))["path"]
-    handle, copy = tempfile.mkstemp(prefix="sandboxio-e2b-")
+    copy = _new_file()
     try:
-        with os.fdopen(handle, "wb") as file:
+        with copy.open("wb") as file:
             async for piece in content:
                 file.write(piece)
         if packed:
-            data = gzip.decompress(Path(copy).read_bytes())
-            Path(copy).write_bytes(data)
-        Path(copy).chmod(0o644)
+            _unpack(copy)
+        copy.chmod(0o644)
         await sandbox.local.files.upload(copy, target)
     finally:
-        Path(copy).unlink(missing_ok=True)
-    return {"name": os.path.basename(target), "path": target, "type": "file"}
+        copy.unlink(missing_ok=True)
+    return {"name": PurePosixPath(target).name, "path": target, "type": "file"}
+
+
+def _new_file() -> Path:
+    """Return a new file of the host, which content goes through so that neither side holds it."""
+    handle, name = tempfile.mkstemp(prefix="sandboxio-e2b-")
+    os.close(handle)
+    return Path(name)
+
+
+def _unpack(copy: Path) -> None:
+    copy.write_bytes(gzip.decompress(copy.read_bytes()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from importlib import resources
 from typing import Any
 
@@ -56,6 +56,7 @@ class Program:
     def __init__(self) -> None:
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._lines: dict[int, Callable[[Message], None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
         self._last = 0
         self._process: Any = None
         self._reader: asyncio.Task[None] | None = None
@@ -174,6 +175,12 @@ class Program:
         except SandboxError as error:
             raise Ended("the sandbox ended") from error
         return ident
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something about it that nobody waits for."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def answer_of(self, ident: int) -> asyncio.Future[Any]:
         """Return the answer of a request that was posted."""

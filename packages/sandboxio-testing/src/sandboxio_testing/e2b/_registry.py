@@ -71,10 +71,13 @@ class Registry:
             }
         )
 
+    async def end_all(self) -> None:
+        """End every sandbox."""
+        await asyncio.gather(*(self.kill(sandbox_id) for sandbox_id in list(self._sandboxes)))
+
     async def close(self) -> None:
         """End everything."""
-        for sandbox in list(self._sandboxes.values()):
-            await self.kill(sandbox.id)
+        await self.end_all()
         for task in list(self._by_key.values()):
             task.cancel()
         if self._ending:
@@ -163,8 +166,9 @@ class Registry:
         return sandbox
 
     def _policy(self, body: dict[str, Any]) -> NetworkPolicy:
-        network = body.get("network") or {}
-        allow, deny = network.get("allowOut") or [], network.get("denyOut") or []
+        network: dict[str, Any] = body.get("network") or {}
+        allow: list[str] = network.get("allowOut") or []
+        deny: list[str] = network.get("denyOut") or []
         if any(not _is_address(item) for item in allow) and ALL_TRAFFIC not in deny:
             message = (
                 f"When specifying allowed domains in allow out, you must include '{ALL_TRAFFIC}'"

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import secrets
 import string
-from collections.abc import AsyncIterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generator
 
 from sandboxio import AsyncSandbox
 
@@ -184,12 +183,12 @@ class Running:
                 process.tell({"gone": True})
             return
         pid = message.pop("pid")
-        process = self.processes.get(pid)
-        if process is None:
+        known = self.processes.get(pid)
+        if known is None:
             # It was faster than the answer that tells its pid.
             self._unclaimed.setdefault(pid, []).append(message)
             return
-        self._deliver(process, message)
+        self._deliver(known, message)
 
     def _deliver(self, process: ServedProcess, message: Message) -> None:
         if "end" in message:
@@ -206,10 +205,8 @@ class Running:
 
     def _later(self, op: str, request: Message) -> None:
         async def ask() -> None:
-            try:
+            with suppress(Ended):
                 await self.envd.ask(op, request)
-            except Ended:
-                pass
 
         task = asyncio.create_task(ask())
         self._tasks.add(task)
@@ -237,7 +234,7 @@ class Running:
                 async with asyncio.timeout(keepalive):
                     event = await queue.get()
             except TimeoutError:
-                event = {"keepalive": {}}
+                event = {"keepalive": dict[str, str]()}
             if process.held and process.waiting < LOW_WATER:
                 process.held = False
                 self._later("hold", {"pid": process.pid, "pause": False})

@@ -7,6 +7,7 @@ import logging
 import secrets
 import socket
 import threading
+from contextvars import Context
 from types import TracebackType
 
 import uvicorn
@@ -67,6 +68,7 @@ class LocalE2B:
         self._socket: socket.socket | None = None
         self._listening = threading.Event()
         self._failure: BaseException | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def url(self) -> str:
@@ -95,9 +97,23 @@ class LocalE2B:
         assert sandbox.local is not None
         return sandbox.local.id
 
+    def end_all(self) -> None:
+        """End every sandbox, as the service would: whoever uses one is told that it is not found."""
+        if self._loop is not None:
+            # In a context of its own: the caller's may say that this is trio.
+            ending = Context().run(
+                asyncio.run_coroutine_threadsafe, self._registry.end_all(), self._loop
+            )
+            ending.result(STOP_BOUND)
+
     def seen(self) -> list[Seen]:
         """Return the requests that came, the oldest first."""
         return self._edge.seen()
+
+    @property
+    def errors(self) -> list[BaseException]:
+        """What went wrong in the server itself; each was answered with 500."""
+        return list(self._edge.errors)
 
     def add(self, fault: Fault) -> None:
         """Let something go wrong."""
@@ -141,8 +157,9 @@ class LocalE2B:
     async def _serve(self) -> None:
         assert self._server is not None
         assert self._socket is not None
+        self._loop = asyncio.get_running_loop()
         serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
-        while not self._server.started and not serving.done():
+        while not self._server.started and not serving.done():  # noqa: ASYNC110 - it has no event
             await asyncio.sleep(0.01)
         self._listening.set()
         try:

@@ -24,7 +24,7 @@ import sys
 import termios
 from collections import deque
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 HOME = "/home/user"
@@ -314,7 +314,7 @@ def entry(path: str) -> dict[str, Any]:
         "permissions": ("L" if link else "") + stat.filemode(info.st_mode)[1 if link else 0 :],
         "owner": "user",
         "group": "user",
-        "modifiedTime": datetime.fromtimestamp(info.st_mtime, timezone.utc)
+        "modifiedTime": datetime.fromtimestamp(info.st_mtime, UTC)
         .isoformat()
         .replace("+00:00", "Z"),
     }
@@ -415,7 +415,7 @@ def locate(request: dict[str, Any]) -> dict[str, Any]:
 
 def metrics(_request: dict[str, Any]) -> dict[str, Any]:
     """Tell what the sandbox uses; as far as its kernel says."""
-    memory = {}
+    memory: dict[str, int] = {}
     with open("/proc/meminfo") as file:
         for line in file:
             name, _, value = line.partition(":")

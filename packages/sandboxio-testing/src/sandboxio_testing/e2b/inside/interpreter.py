@@ -11,6 +11,8 @@ import json
 import os
 import sys
 import uuid
+from collections.abc import Callable
+from datetime import UTC
 from queue import Empty
 from typing import Any
 
@@ -236,9 +238,9 @@ async def answered(client: AsyncKernelClient, asked: str) -> str:
 
 def told(kind: str, content: dict[str, Any], line: Any) -> None:
     """Send what one message of a kernel says."""
-    from datetime import datetime, timezone
+    from datetime import datetime
 
-    now = datetime.now(timezone.utc).isoformat()
+    now = datetime.now(UTC).isoformat()
     if kind == "execute_input":
         line("number_of_executions", execution_count=content["execution_count"])
     elif kind == "stream":
@@ -284,6 +286,17 @@ async def answer(request: dict[str, Any]) -> None:
         emit({"id": ident, "error": {"status": 500, "text": f"{type(error).__name__}: {error}"}})
 
 
+def forget(
+    tasks: dict[int, asyncio.Task[None]], ident: int
+) -> Callable[[asyncio.Task[None]], None]:
+    """Return what drops a task that is done."""
+
+    def drop(_task: asyncio.Task[None]) -> None:
+        tasks.pop(ident, None)
+
+    return drop
+
+
 async def main() -> None:
     """Answer requests until stdin ends, then end all kernels."""
     loop = asyncio.get_running_loop()
@@ -305,7 +318,7 @@ async def main() -> None:
             continue
         task = asyncio.create_task(answer(request))
         tasks[request["id"]] = task
-        task.add_done_callback(lambda _, ident=request["id"]: tasks.pop(ident, None))
+        task.add_done_callback(forget(tasks, request["id"]))
     for context in list(contexts.values()):
         await context.stop()
 

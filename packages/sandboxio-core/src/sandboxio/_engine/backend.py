@@ -20,7 +20,7 @@ from ..errors import (
 )
 from ..models import Capability, Health, IsolationTier, ManagedSandbox, NetworkPolicy, Resources
 from ..protocols import DEFAULT_TIMEOUT
-from ..spi import BackendDriver, ProvisionRequest, SandboxDriver, run_to_the_end
+from ..spi import BackendDriver, Outcome, ProvisionRequest, SandboxDriver, run_to_the_end
 from ..spi._clock import clock_of
 from .boundary import boundary
 from .live import LiveSandbox
@@ -121,14 +121,18 @@ class DriverBackend:
         redactor = Redactor.for_environment(request.env, secrets or ())
         subject = self._subject(request.name, redactor, request.metadata)
         live: LiveSandbox | None = None
+        provisioned = False
         try:
             async with self._recorder.operation(subject, "create"):
                 driver = await self._provision(request, redactor)
+                provisioned = True
                 live = self._adopt(driver, subject, request.env)
         except BaseException:
             # That it could not be recorded, or a cancellation meanwhile, comes after the sandbox.
             if live is not None:
                 await live.leave(failing=True)
+            elif provisioned:
+                await self._destroy_remains(request, redactor)
             raise
         routed = current_route()
         return EngineSandbox(live, None if routed is None else routed.decision)
@@ -226,32 +230,40 @@ class DriverBackend:
             ):
                 return await self._driver.provision(request)
         except BaseException as error:
-            remains = await self._destroy_remains(request)
+            remains = await self._destroy_remains(request, redactor)
             if isinstance(error, SandboxError):
                 error.add_note(remains)
             raise
         assert scope.cancelled_caught
         late = CreateTimeout(f"The {self.name!r} backend had no sandbox ready within {bound:g} s.")
-        late.add_note(await self._destroy_remains(request))
+        late.add_note(await self._destroy_remains(request, redactor))
         raise late
 
-    async def _destroy_remains(self, request: ProvisionRequest) -> str:
+    async def _destroy_remains(self, request: ProvisionRequest, redactor: Redactor) -> str:
         """Destroy what a failed or cancelled create may have left under the name chosen for it.
 
         Returns whether that is confirmed, in a sentence: a note for the error, and what a router
         says of an attempt before it lets another backend try.
         """
         grace = teardown_grace()
-        outcome = await run_to_the_end(
-            lambda: self._driver.destroy(request.name), grace=grace, clock=self._clock
-        )
-        if outcome.gave_up:
-            warnings.warn(
-                f"The create of {request.name} on {self.name!r} was given up, and it was not "
-                f"confirmed within {grace:g} s that nothing is left. Labels: {request.metadata}.",
-                OrphanedSandboxWarning,
-                stacklevel=4,
+        outcome = Outcome()
+        try:
+            await run_to_the_end(
+                lambda: self._driver.destroy(request.name),
+                grace=grace,
+                outcome=outcome,
+                clock=self._clock,
             )
+        finally:
+            # Also for a caller that was cancelled, who gets no answer.
+            if outcome.gave_up:
+                late = f"confirmed within {grace:g} s that nothing is left."
+                text = f"The create of {request.name} on {self.name!r} was given up, and it was not"
+                warnings.warn(
+                    redactor.text(f"{text} {late} Labels: {dict(request.metadata)}."),
+                    OrphanedSandboxWarning,
+                    stacklevel=4,
+                )
         if outcome.finished and outcome.error is None:
             return f"{REMAINS}nothing is left of {request.name}, which is confirmed."
         why = f"no answer within {grace:g} s" if outcome.gave_up else type(outcome.error).__name__

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import anyio
 
 from .._observe.record import Record
 from ..errors import (
@@ -22,6 +24,11 @@ from .settings import max_output_bytes, teardown_grace
 
 __all__ = ["Execution"]
 
+DRAIN_BOUND = 1.0
+"""Seconds to take what a command that has ended had written; it is there, or it never comes."""
+
+T = TypeVar("T")
+
 
 class Execution:
     """A command that is about to run, runs, or has ended.
@@ -37,6 +44,11 @@ class Execution:
         self._process: ProcessDriver | None = None
         self._record: Record | None = None
         self._ends_at = 0.0
+        self._drained = False
+        self._killing: anyio.Event | None = None
+        self._confirmed = True
+        self._late: ExecutionTimeout | None = None
+        self._output: CollectedOutput | None = None
 
     @property
     def process(self) -> ProcessDriver:
@@ -60,104 +72,138 @@ class Execution:
         self._record = record
         record.bytes_in += len(self.command.stdin)
         self._ends_at = self.live.clock.current_time() + self.command.timeout
-        async with self._in_time():
+
+        async def step() -> None:
             self._process = await self.live.driver.start(self.command)
             record.has_started()
 
-    async def receive(self) -> OutputChunk | None:
-        """Return the next output, or ``None`` when it has ended."""
-        if self.exit is not None:
-            return None
-        async with self._in_time():
-            chunk = await self.process.receive()
-            if chunk is None:
-                self._has_ended(await self.process.wait())
-            else:
-                self.record.bytes_out += len(chunk.data)
-            return chunk
-        raise AssertionError("unreachable")
+        await self.within(step)
 
-    async def within(self, step: Callable[[], Awaitable[None]]) -> None:
-        """Make another call to the process, under the same deadline."""
-        async with self._in_time():
-            await step()
+    async def receive(self) -> OutputChunk | None:
+        """Return the next output, or ``None`` when it has ended and all of it was returned."""
+        if self._drained:
+            return None
+        chunk = await self.within(self._receive)
+        if self._ended_by_deadline:
+            raise await self.timed_out()
+        return chunk
+
+    async def _receive(self) -> OutputChunk | None:
+        chunk = await self.process.receive()
+        if chunk is not None:
+            self.record.bytes_out += len(chunk.data)
+            return chunk
+        if self.exit is None:
+            self._has_ended(await self.process.wait())
+        self._drained = True
+        return None
+
+    async def within(self, step: Callable[[], Awaitable[T]]) -> T:
+        """Make a call to the driver, under the command's deadline."""
+        if self._late is not None:
+            raise self._late
+        clock = self.live.clock
+        left = self._ends_at - clock.current_time()
+        if self.exit is None and left <= 0:
+            # Output that is there already is handed out without waiting, so no scope would notice.
+            await self.kill()
+            if not self._ended_by_itself:
+                raise await self.timed_out()
+        with clock.move_on_after(left if self.exit is None else DRAIN_BOUND):
+            try:
+                async with self.live.call("The command"):
+                    return await step()
+            except SandboxError as error:
+                self.record.error = error
+                raise
+        raise await self.timed_out()
 
     async def kill(self) -> bool:
-        """End its whole tree, whatever cancels the caller; say whether that is confirmed."""
-        if self.exit is not None or self._process is None:
-            return True
-        process = self._process
-        self.record.killed = True
-        confirmed = False
+        """End its whole tree, whatever cancels the caller; say whether that is confirmed.
+
+        The last resort: a sandbox whose command cannot be ended is ended as a whole.
+        """
+        if self._killing is not None:
+            await self._killing.wait()  # another task kills it, within the same bound
+        if self._process is None or self.exit is not None or self._killing is not None:
+            return self._confirmed
+        process, grace = self._process, teardown_grace()
+        self._killing, self._confirmed = anyio.Event(), False
 
         async def step() -> None:
-            nonlocal confirmed
-            confirmed = await process.kill()
-            self._has_ended(await process.wait())
+            with self.live.clock.move_on_after(grace):
+                try:
+                    if await process.kill():
+                        self._has_ended(await process.wait())
+                        self._confirmed = True
+                except Exception:  # noqa: BLE001, S110 - whatever the driver raises: not confirmed
+                    pass
+            if not self._confirmed:
+                try:
+                    await self.live.end()
+                finally:
+                    # That the end of the sandbox could not be recorded does not undo it.
+                    self._confirmed = self.live.state != "running"
 
-        outcome = await run_to_the_end(step, grace=teardown_grace(), clock=self.live.clock)
-        if confirmed and outcome.error is None:
-            return True
-        # The last resort: a sandbox whose command cannot be ended is ended as a whole.
         try:
-            await self.live.end()
-        except SandboxError:
-            # That the end of the sandbox could not be recorded does not undo it.
-            return self.live.state == "killed"
-        return True
+            # All of it in one: a caller that was cancelled would not come to a second step.
+            await run_to_the_end(step, grace=2 * grace + DRAIN_BOUND, clock=self.live.clock)
+        finally:
+            self._killing.set()
+            self.record.killed = not self._ended_by_itself
+        return self._confirmed
+
+    async def release(self) -> None:
+        """Let the driver release what it holds for the process; nothing is received after it."""
+        process, self._process = self._process, None
+        self._drained = True
+        if process is not None:
+            await run_to_the_end(process.aclose, grace=teardown_grace(), clock=self.live.clock)
 
     def _has_ended(self, ended: ProcessExit) -> None:
         self.exit = ended
         self.record.has_ended(ended.exit_code)
 
-    @asynccontextmanager
-    async def _in_time(self) -> AsyncGenerator[None, None]:
-        clock = self.live.clock
-        left = self._ends_at - clock.current_time()
-        if left <= 0:
-            # Output that is there already is handed out without waiting, so no scope would notice.
-            raise await self.timed_out()
-        with clock.move_on_after(left) as scope:
-            try:
-                async with self.live.call("The command"):
-                    yield
-            except SandboxError as error:
-                self.record.error = error
-                raise
-        if scope.cancelled_caught or self._ended_by_deadline:
-            raise await self.timed_out()
-
     @property
     def _ended_by_deadline(self) -> bool:
         return self.exit is not None and self.exit.cause is ExitCause.TIMED_OUT
 
+    @property
+    def _ended_by_itself(self) -> bool:
+        return self.exit is not None and self.exit.cause not in (
+            ExitCause.TIMED_OUT,
+            ExitCause.KILLED,
+        )
+
     async def timed_out(self) -> ExecutionTimeout:
-        """Kill it and return the error that says so."""
+        """Kill it and return the error that says so, with the output that was not handed out."""
         confirmed = await self.kill()
         how = "and was killed" if confirmed else "and could NOT be confirmed as killed"
+        output = self._output or CollectedOutput(max_output_bytes())
+        await self._drain(output)
         error = ExecutionTimeout(
             f"The command ran longer than {self.command.timeout:g} s {how}.",
+            stdout=output.text("stdout"),
+            stderr=output.text("stderr"),
             kill_confirmed=confirmed,
         )
-        self.record.error = error
+        self._late = self.record.error = error
         return error
 
     async def collect(self, record: Record) -> ExecResult:
         """Run it to its end and return its whole output."""
-        output = CollectedOutput(max_output_bytes())
+        output = self._output = CollectedOutput(max_output_bytes())
         try:
             await self.start(record)
             while (chunk := await self.receive()) is not None:
                 output.add(chunk)
                 if output.exceeded:
                     raise await self._too_much(output)
-        except ExecutionTimeout as error:
-            await self._drain(output)
-            error.stdout, error.stderr = output.text("stdout"), output.text("stderr")
-            raise
         except BaseException:
             await self.kill()
             raise
+        finally:
+            await self.release()
         self.raise_for_cause(output.text("stdout"), output.text("stderr"))
         assert self.exit is not None
         return ExecResult(
@@ -176,15 +222,18 @@ class Execution:
         )
 
     async def _drain(self, output: CollectedOutput) -> None:
-        """Take what had arrived before the kill."""
-        if self._process is None or self.exit is None:
-            return
-        while not output.exceeded:
-            chunk = await self._process.receive()
-            if chunk is None:
+        """Take what had arrived before the kill, if it can still be had."""
+        process = self._process
+        with self.live.clock.move_on_after(DRAIN_BOUND):
+            try:
+                while process is not None and not self._drained and not output.exceeded:
+                    chunk = await process.receive()
+                    if chunk is None:
+                        break
+                    self.record.bytes_out += len(chunk.data)
+                    output.add(chunk)
+            except Exception:  # noqa: BLE001 - the deadline is what is to be told
                 return
-            self.record.bytes_out += len(chunk.data)
-            output.add(chunk)
 
     def raise_for_cause(self, stdout: str = "", stderr: str = "") -> None:
         """Raise if a cap ended it."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+
+import anyio
 
 from .._observe.exceptions import redact_error
 from .._observe.record import Subject
@@ -59,6 +61,7 @@ class LiveSandbox:
         self.redactor: Redactor = subject.redactor
         self.attached = attached
         self.state = "running"
+        self._ending: anyio.Event | None = None
 
     @property
     def inherited_timeout(self) -> float:
@@ -100,9 +103,9 @@ class LiveSandbox:
             with boundary(what, self.redactor):
                 yield
         except SandboxCorrupted:
-            await self._to_the_end(self.driver.terminate, teardown_grace())
-            self.state = "gone"
-            self._ledger.discard(self.driver.id)
+            # If that fails, the sandbox is still this handle's, and leaving it tries again.
+            with suppress(ConnectError, AuditSinkError):
+                await self.end()
             raise
         except ProviderError as error:
             better = await told_apart(error, self.driver.alive, self.clock)
@@ -116,20 +119,32 @@ class LiveSandbox:
         Raises:
             ConnectError: The backend refused, or did not confirm in time.
         """
+        while self._ending is not None:
+            await self._ending.wait()  # another task ends it, within the same grace
         if self.state != "running":
             return
-        async with self.operation("kill"):
-            grace = teardown_grace()
-            outcome = Outcome()
-            try:
-                await self._to_the_end(self.driver.terminate, grace, outcome)
-            finally:
-                # Whoever cancels the caller meanwhile: what was ended has ended.
-                if _is_over(outcome):
-                    self.state = "killed"
-                    self._ledger.discard(self.driver.id)
-            if not _is_over(outcome):
-                raise self._not_ended(outcome, grace)
+        self._ending = anyio.Event()
+        try:
+            async with self.operation("kill"):
+                await self._end()
+        finally:
+            self._ending.set()
+            self._ending = None
+
+    async def _end(self) -> None:
+        grace = teardown_grace()
+        outcome = Outcome()
+        try:
+            await self._to_the_end(self.driver.terminate, grace, outcome)
+        finally:
+            # Whoever cancels the caller meanwhile: what was ended has ended, and what was not is told.
+            if _is_over(outcome):
+                self.state = "killed"
+                self._ledger.discard(self.driver.id)
+            elif outcome.gave_up:
+                self._warn_of_an_orphan(grace)
+        if not _is_over(outcome):
+            raise self._not_ended(outcome, grace)
 
     async def _to_the_end(
         self,
@@ -139,21 +154,27 @@ class LiveSandbox:
     ) -> None:
         await run_to_the_end(step, grace=grace, outcome=outcome, clock=self.clock)
 
-    def _not_ended(self, outcome: Outcome, grace: float) -> ConnectError:
-        name = f"The sandbox {self.driver.id} of the {self.backend!r} backend"
+    @property
+    def _name(self) -> str:
+        return f"The sandbox {self.driver.id} of the {self.backend!r} backend"
+
+    def _warn_of_an_orphan(self, grace: float) -> None:
         labels = f" Labels: {dict(self._subject.labels)}." if self._subject.labels else ""
+        late = f"was not confirmed to be gone within {grace:g} s."
+        warnings.warn(
+            self.redactor.text(f"{self._name} {late}{labels} It may still run."),
+            OrphanedSandboxWarning,
+            stacklevel=4,
+        )
+
+    def _not_ended(self, outcome: Outcome, grace: float) -> ConnectError:
         hint = f"sandboxio reap --backend {self.backend} --kill"
         if outcome.error is None:
-            message = f"{name} was not confirmed to be gone within {grace:g} s."
-            warnings.warn(
-                self.redactor.text(f"{message}{labels} It may still run."),
-                OrphanedSandboxWarning,
-                stacklevel=2,
-            )
-            return ConnectError(message, hint=hint, retryable=True)
+            late = f"{self._name} was not confirmed to be gone within {grace:g} s."
+            return ConnectError(late, hint=hint, retryable=True)
         redact_error(outcome.error, self.redactor)
         refused = ConnectError(
-            self.redactor.text(f"{name} could not be ended: {outcome.error}"),
+            self.redactor.text(f"{self._name} could not be ended: {outcome.error}"),
             hint=hint,
             retryable=True,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import TracebackType
 
-from ..errors import ConfigurationError, ExecutionTimeout, SandboxError
+from ..errors import ConfigurationError, ConnectError, SandboxGone
 from ..models import Capability, ExecResult, OutputChunk
 from .execution import Execution
 from .live import LiveSandbox
@@ -25,7 +25,6 @@ class EngineProcess:
         )
         self._lazy_eof = lazy_eof
         self._state = "new"
-        self._failure: SandboxError | None = None
 
     def __repr__(self) -> str:
         code = self.returncode
@@ -64,7 +63,10 @@ class EngineProcess:
         # An error of the block is the user's own: the command did not fail by it.
         error = None if isinstance(exc, Exception) else exc
         try:
-            await self._execution.kill()
+            try:
+                await self._execution.kill()
+            finally:
+                await self._execution.release()
         except BaseException as cut:
             error = cut
             raise
@@ -83,15 +85,9 @@ class EngineProcess:
 
     async def _receive(self) -> OutputChunk | None:
         self._ensure_started()
-        if self._failure is not None:
-            raise self._failure
         if self._lazy_eof:
             await self.send_eof()
-        try:
-            return await self._execution.receive()
-        except ExecutionTimeout as error:
-            self._failure = error
-            raise
+        return await self._execution.receive()
 
     async def wait(self) -> ExecResult:
         """Discard the rest of the output and return how the command ended."""
@@ -99,13 +95,19 @@ class EngineProcess:
             pass
         self._execution.raise_for_cause()
         ended = self._execution.exit
-        assert ended is not None
+        if ended is None:
+            raise SandboxGone("How the command ended is not known: its sandbox ended with it.")
         return ExecResult(ended.exit_code, "", "", meter=self._execution.meter, streamed=True)
 
     async def kill(self) -> None:
         """End the command and every process that it started."""
         self._ensure_started()
-        await self._execution.kill()
+        if not await self._execution.kill():
+            raise ConnectError(
+                "The command could not be confirmed as killed, and its sandbox could not be ended.",
+                hint=f"sandboxio reap --backend {self._live.backend} --kill",
+                retryable=True,
+            )
 
     async def send(self, data: bytes | str) -> None:
         """Write to the command's stdin."""

@@ -8,6 +8,7 @@ import secrets
 import socket
 import threading
 from contextvars import Context
+from datetime import datetime
 from types import TracebackType
 
 import uvicorn
@@ -90,6 +91,10 @@ class LocalE2B:
     def sandboxes(self) -> list[str]:
         """Ids of the sandboxes that exist."""
         return [sandbox.id for sandbox in self._registry.all()]
+
+    def ends_at(self, sandbox_id: str) -> datetime:
+        """Return when the lifetime of a sandbox is over."""
+        return self._registry.get(sandbox_id).ends
 
     def local_id(self, sandbox_id: str) -> str:
         """Return the id of the local sandbox that one of ours runs in."""

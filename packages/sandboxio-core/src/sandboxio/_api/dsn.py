@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -48,14 +49,14 @@ def parse_dsn(text: str) -> Dsn:
     for name, value in pairs:
         if name in parameters:
             raise ConfigurationError(f"The DSN gives {name!r} twice.")
-        if is_credential_name(name) and name not in ("timeout",):
+        if is_credential_name(name.replace("-", "_")):
             raise ConfigurationError(
                 f"The DSN parameter {name!r} looks like a credential.",
                 hint="Credentials come from the provider's environment variable, never from a DSN.",
             )
         parameters[name] = value
-    userinfo, at, _ = template.partition("@")
-    if at and ":" in userinfo and "/" not in userinfo and not _is_digest(template):
+    userinfo, at, _ = _DIGEST.sub("", template).rpartition("@")
+    if at and ":" in userinfo and not userinfo.startswith("/"):
         raise ConfigurationError(
             "The DSN seems to hold a user name and a password.",
             hint="Credentials come from the provider's environment variable, never from a DSN.",
@@ -63,8 +64,8 @@ def parse_dsn(text: str) -> Dsn:
     return Dsn(backend, template or None, parameters)
 
 
-def _is_digest(template: str) -> bool:
-    return template.rpartition("@")[2].startswith("sha256:")
+_DIGEST = re.compile(r"@[a-z0-9]+:[0-9a-f]{32,}$")
+"""The end of an image's name that says which one exactly."""
 
 
 def config_from_dsn(dsn: Dsn, registry: Registry) -> BackendConfig:

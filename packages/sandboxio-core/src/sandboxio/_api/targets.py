@@ -78,7 +78,8 @@ async def create(
     return await registry.configured(config).create(
         template=_once("template", template, config.template),
         resources=_once("resources", resources, config.resources),
-        network=_once("network", network, config.network),
+        # To say "deny" is not the same as to say nothing: it must not become an "allow" unnoticed.
+        network=_once("network", network, config.network, given=network is not DEFAULT_NETWORK),
         env=_once("env", env, config.env),
         secrets=_once("secrets", secrets, config.secrets),
         timeout=_once("timeout", timeout, config.timeout),
@@ -90,10 +91,13 @@ async def create(
 T = TypeVar("T")
 
 
-def _once(name: str, value: T, configured: T) -> T:
-    """Return the argument or the configured value, whichever is not the default."""
+def _once(name: str, value: T, configured: T, *, given: bool = False) -> T:
+    """Return the argument or the configured value, whichever is not the default.
+
+    With `given` the argument counts even if it is.
+    """
     default = _DEFAULTS[name]
-    if value == default:
+    if value == default and not given:
         return configured
     if configured not in (default, value):
         raise ConfigurationError(

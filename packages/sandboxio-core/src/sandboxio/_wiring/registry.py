@@ -117,6 +117,16 @@ class Registry:
     def _load(self, name: str) -> BackendPlugin:
         if name not in self.installed():
             raise self._missing(name)
+        wheels = {
+            point.dist.name
+            for point in metadata.entry_points(group=GROUP, name=name)
+            if point.dist is not None
+        }
+        if len(wheels) > 1:
+            raise BackendNotFound(
+                f"Several installed wheels bring a backend {name!r}: {', '.join(sorted(wheels))}.",
+                hint="Remove all of them but the one that you mean.",
+            )
         manager = pluggy.PluginManager(PROJECT)
         manager.add_hookspecs(Hooks)
         try:
@@ -168,11 +178,11 @@ class Registry:
                 return self.backend(name)
             plugin = self.plugin(name)
             options = tuple(
-                (field.name, getattr(config, field.name))
+                _key(getattr(config, field.name))
                 for field in fields(config)
                 if field.name not in _COMMON
             )
-            key = (name, repr(options))
+            key = (name, type(config), options)
             if key not in self._backends:
                 self._backends[key] = plugin.factory(config)
             return self._backends[key]
@@ -182,6 +192,15 @@ class Registry:
 def default_registry() -> Registry:
     """Return the registry that all of this process shares; made at first use."""
     return Registry()
+
+
+def _key(value: object) -> object:
+    """Return what tells an option from others: itself, for a representation may hide a part."""
+    try:
+        hash(value)
+    except TypeError:
+        return repr(value)
+    return type(value), value
 
 
 def _check_name(name: object) -> None:

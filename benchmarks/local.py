@@ -1,4 +1,4 @@
-"""The local backend beside the bare mechanism: ``bwrap`` alone, and the interpreter alone."""
+"""The local backend beside the bare mechanism: ``bwrap`` alone."""
 
 from __future__ import annotations
 
@@ -39,26 +39,6 @@ def bare_bwrap() -> list[str]:
         elif path.is_dir():
             command += ["--ro-bind", str(path), str(path)]
     return [*command, "--dev", "/dev", "true"]
-
-
-async def import_cost() -> bool:
-    """Measure what ``import sandboxio`` adds to a bare interpreter."""
-    # Bytecode must be cached, as it is for everybody who installs a wheel.
-    env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-
-    def python(code: str) -> None:
-        subprocess.run([sys.executable, "-c", code], env=env, check=True)
-
-    async def bare() -> None:
-        python("pass")
-
-    async def with_import() -> None:
-        python("import sandboxio")
-
-    empty, imported = await interleave([("python -c pass", bare), ("import", with_import)], ROUNDS)
-    added = (imported.median - empty.median) * 1e3
-    print(empty.describe(), imported.describe(), sep="\n")
-    return verdict("import sandboxio adds", added, 15, at_most=True, unit=" ms")
 
 
 async def latency(sandbox: AsyncSandbox) -> bool:
@@ -162,9 +142,8 @@ async def deadline(sandbox: AsyncSandbox) -> bool:
 
 async def main() -> None:
     """Measure everything."""
-    kept = [await import_cost()]
     async with await sandboxio.create("local://", resources=ROOM, timeout=600) as sandbox:
-        kept += [
+        kept = [
             await latency(sandbox),
             await deadline(sandbox),
             await concurrency(sandbox),

@@ -231,9 +231,9 @@ class Probes:
         return _sh(script, path, _escaped(before), _escaped(after))
 
     def flood_in_steps(self, steps: int, path: str) -> Argv:
-        """Print `steps` MiB, and append a byte to a file after each of them was taken."""
+        """Append a byte to a file, and print `steps` MiB, with another byte after each was taken."""
         script = (
-            'i=0; while [ "$i" -lt "$1" ]; do '
+            'echo >> "$2"; i=0; while [ "$i" -lt "$1" ]; do '
             'head -c 1048576 /dev/zero; echo >> "$2"; i=$((i + 1)); done'
         )
         return _sh(script, str(steps), path)

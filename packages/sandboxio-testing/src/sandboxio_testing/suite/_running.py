@@ -12,6 +12,7 @@ from sandboxio.models import Capability
 from sandboxio.protocols import AsyncSandbox
 
 from ._base import ContractBase, Names
+from ._bounds import GRACE
 from ._clause_mark import clause, needs
 from ._pulse import Pulse
 
@@ -258,7 +259,9 @@ class RunningContract(ContractBase):
 
         async def waiting() -> None:
             nonlocal first
-            first = len((await sandbox.run(self.probes.say_around(b"a", path, b"b"))).stdout)
+            # A call that blocks everything has to end by itself, or nothing here could fail it.
+            command = self.probes.say_around(b"a", path, b"b")
+            first = len((await sandbox.run(command, timeout=GRACE)).stdout)
 
         async with anyio.create_task_group() as group:
             group.start_soon(waiting)

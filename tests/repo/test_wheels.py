@@ -114,8 +114,15 @@ def test_wheel_works_alone(
 
 
 def importable(member: workspace.Member) -> list[str]:
-    """The modules of a wheel but those whose framework comes with an extra."""
-    return [name for name in member.modules() if not re.match(r"sandboxio\.integrations\.", name)]
+    """The modules of a wheel but those whose libraries come with an extra.
+
+    The server of the local E2B and the properties of the suite are among these. What is called `inside` is sent into a sandbox as
+    text and runs there; nobody imports it.
+    """
+    elsewhere = re.compile(
+        r"sandboxio\.integrations\.|sandboxio_testing\.(e2b\._|suite\.properties)|.*\.inside\."
+    )
+    return [name for name in member.modules() if not elsewhere.match(name)]
 
 
 def run_uv(*arguments: str, folder: Path) -> None:

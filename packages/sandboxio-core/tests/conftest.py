@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from pathlib import Path
 
 import anyio
+import hypothesis
 import pytest
 
 from sandboxio.errors import ConnectError
@@ -41,6 +42,10 @@ from sandboxio.spi import (
     ProvisionRequest,
     SocketTransport,
 )
+
+# No database of failing examples: the tree may belong to another user than the one who tests.
+hypothesis.settings.register_profile("sandboxio", database=None)
+hypothesis.settings.load_profile("sandboxio")
 
 END_BOUND = 20.0
 """Seconds for a guest to leave after its connection has ended; it kills its commands first."""

@@ -66,6 +66,14 @@ async def test_what_cannot_be_executed_is_126_and_says_why(
     assert result.stderr == f"sandboxio: ./script: {why}\n"
 
 
+async def test_program_that_is_nowhere_is_not_found_whatever_else_is_on_the_path(
+    sandbox: AsyncSandbox,
+) -> None:
+    await sandbox.run("mkdir -p closed; chmod 000 closed; echo > plain")
+    result = await sandbox.run(["no-such-program"], env={"PATH": "closed:plain:missing::/bin"})
+    assert (result.exit_code, result.stderr.split(": ")[-1]) == (127, "command not found\n")
+
+
 async def test_directory_cannot_be_executed(sandbox: AsyncSandbox) -> None:
     result = await sandbox.run(["/tmp"])
     assert (result.exit_code, result.stderr) == (126, "sandboxio: /tmp: Permission denied\n")

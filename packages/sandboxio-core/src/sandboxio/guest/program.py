@@ -676,6 +676,8 @@ def spawn(guest: Guest, argv: List[bytes], env: Dict[bytes, bytes]) -> int:
         except OSError as error:
             if error.errno in (errno.EAGAIN, errno.ENOMEM):
                 raise
+            if b"/" not in name and not os.path.exists(place):
+                continue  # nothing there, or a directory that this user may not look into
             if error.errno == errno.ENOENT and os.path.exists(place):
                 error = OSError(errno.ENOEXEC, "bad interpreter")
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):

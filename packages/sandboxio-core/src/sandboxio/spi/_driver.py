@@ -224,6 +224,9 @@ class SandboxDriver(Protocol):
     async def start(self, command: Command) -> ProcessDriver:
         """Start a command.
 
+        When it is cancelled, nothing of the command is left; a driver that cannot make sure of
+        that ends the sandbox.
+
         Raises:
             PathNotFound: ``cwd`` does not exist.
             ProcessLimitExceeded: No process may be added.

@@ -119,7 +119,9 @@ async def test_killed_guest_is_started_again(backend: E2BBackend) -> None:
         with anyio.fail_after(BOUND):
             await sandbox.run("setsid sleep 4713 >/dev/null 2>&1 &")
             with pytest.raises(SandboxUnreachable):
-                await sandbox.run("setsid sleep 4712 & kill -9 $(pgrep -f '[b]ridge'); sleep 4712")
+                await sandbox.run(
+                    "setsid sleep 4712 & kill -9 $(pgrep -f 'sbx-[0-9a-f]*.pyc'); sleep 4712"
+                )
             listed = (await sandbox.run("ps ax; echo $WHO")).stdout
             assert "sleep 471" not in listed
             assert listed.endswith("me\n")

@@ -123,7 +123,7 @@ def flags(disk_mb: int) -> list[str]:
     words += ["--dir", "/etc", "--ro-bind", "/etc/passwd", "/etc/passwd"]
     words += ["--size", str(disk_mb * MIB // 4), "--tmpfs", "/tmp"]
     words += ["--size", str(disk_mb * MIB * 3 // 4), "--tmpfs", WORKDIR, "--chdir", WORKDIR]
-    return [*words, "--ro-bind", str(GUEST_PROGRAM), "/guest.py", "--remount-ro", "/"]
+    return [*words, "--remount-ro", "/"]
 
 
 def launch(
@@ -134,7 +134,16 @@ def launch(
     with tempfile.TemporaryFile() as complaint, os.fdopen(info_r, "rb") as info:
         try:
             command = [str(bwrap_path()), "--info-fd", str(info_w), *words, "--"]
-            command += ["/usr/bin/python3", "-I", "-S", "-B", "/guest.py", *guest]
+            # As an argument, so that no file of this host has to be seen inside.
+            command += [
+                "/usr/bin/python3",
+                "-I",
+                "-S",
+                "-B",
+                "-c",
+                GUEST_PROGRAM.read_text(),
+                *guest,
+            ]
             process = subprocess.Popen(
                 command,
                 pass_fds=[*fds, info_w],

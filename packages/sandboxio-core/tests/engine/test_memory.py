@@ -79,6 +79,7 @@ async def test_output_that_nobody_reads_is_not_taken(sandbox: AsyncSandbox) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # it writes gibibytes, on whatever disk there is
 async def test_sparse_file_of_two_gibibytes_is_downloaded_in_constant_memory(
     sandbox: AsyncSandbox, tmp_path: Path
 ) -> None:
@@ -91,6 +92,7 @@ async def test_sparse_file_of_two_gibibytes_is_downloaded_in_constant_memory(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # it writes gibibytes, on whatever disk there is
 async def test_large_file_is_uploaded_in_constant_memory(
     sandbox: AsyncSandbox, tmp_path: Path
 ) -> None:

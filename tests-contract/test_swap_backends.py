@@ -31,7 +31,11 @@ left
 
 def output(dsn: str) -> str:
     done = subprocess.run(
-        [sys.executable, str(PROGRAM), dsn], capture_output=True, text=True, timeout=110, check=False
+        [sys.executable, str(PROGRAM), dsn],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -135,6 +135,20 @@ async def test_connection_faults_do_not_hide_that_it_is_gone(
         await sandbox.run(["true"])
 
 
+async def test_gone_is_told_although_the_question_fails_at_first(
+    sandbox: AsyncSandbox, server: LocalE2B
+) -> None:
+    async def watch() -> None:
+        async with sandbox.stream("echo begun; sleep 300") as process:
+            async for chunk in process:
+                assert chunk.data == b"begun\n"
+                await anyio.to_thread.run_sync(server.end_all)
+
+    server.add(Fault(route="GET /sandboxes/*", drop="before", times=2))
+    with anyio.fail_after(BOUND), pytest.raises(SandboxGone):
+        await watch()
+
+
 async def test_file_transfers_fail_whole(sandbox: AsyncSandbox, server: LocalE2B) -> None:
     with anyio.fail_after(BOUND):
         await sandbox.files.write("kept", b"old")

@@ -42,6 +42,9 @@ SEND_BOUND = 30.0
 VERDICT_BOUND = 3.0
 """Seconds to find out whether a sandbox still exists, once its connection is broken."""
 
+ASK_PAUSE = 0.1
+"""Seconds between two such questions, when the first got no answer."""
+
 KILL_BOUND = 3.0
 """Seconds for E2B to kill the relay of a broken connection."""
 
@@ -181,14 +184,23 @@ class Link:
     async def _ask(self, error: Exception) -> Callable[[], SandboxError]:
         try:
             async with asyncio.timeout(VERDICT_BOUND):
-                if await self._client.info(self._native.sandbox_id) is None:
+                if not await self._exists():
                     return _gone
-        except (SandboxError, TimeoutError):
+        except TimeoutError:
             pass  # E2B as a whole does not answer, which is no worse than what is said below
         return lambda: SandboxUnreachable(
             f"The connection to the sandbox broke: {error}",
             hint="Call again: the sandbox may be there, but what ran over that connection is lost.",
         )
+
+    async def _exists(self) -> bool:
+        """Ask E2B until it answers; the caller bounds it."""
+        while True:
+            try:
+                return await self._client.info(self._native.sandbox_id) is not None
+            except SandboxError:
+                # A connection that has just died may be the one that the SDK takes for this.
+                await asyncio.sleep(ASK_PAUSE)
 
     async def cut(self) -> None:
         """Kill the relay inside, so that the guest ends what was started over it."""

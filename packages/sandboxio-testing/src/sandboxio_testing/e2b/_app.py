@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import Route, Router
 
 from . import _code, _files, _process
 from ._connect import refusal
@@ -27,11 +26,14 @@ USER_HEADER = "Basic dXNlcjo="  # "user:"
 STREAMS = ("Start", "Connect", "StreamInput", "WatchDir")
 
 
-def application(registry: Registry, api_key: str) -> Starlette:
-    """Return the application."""
+def application(registry: Registry, api_key: str) -> Router:
+    """Return the application.
+
+    A bare router: an application's own middleware would answer 500 before a connection is aborted.
+    """
     sandboxes = InSandbox(registry)
     methods = ["GET", "POST", "DELETE", "PUT"]
-    return Starlette(
+    return Router(
         routes=[
             *Control(registry, api_key).routes(),
             Route("/{path:path}", sandboxes.serve, methods=methods),

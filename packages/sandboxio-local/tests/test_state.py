@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 
@@ -24,6 +25,29 @@ def test_directory_in_use_is_not_abandoned(base: Path) -> None:
     assert not _garbage.collect(state)
     os.close(lock)
     assert _garbage.collect(state)
+    assert not base.exists()
+
+
+def test_directory_made_anew_while_it_is_taken_is_not_abandoned(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three at once: one makes it, one removes the first try, one looks at what it saw before."""
+    stale, lock = StateDirectory.create("sbx-1")
+    os.close(lock)
+    locks: list[int] = []
+    flock = fcntl.flock
+
+    def others_come_first(descriptor: int, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", flock)
+        stale.remove()
+        locks.append(StateDirectory.create("sbx-1")[1])
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", others_come_first)
+    assert not _garbage.collect(stale)
+    assert stale.path.is_dir()
+    os.close(locks[0])
+    assert _garbage.collect(stale)
     assert not base.exists()
 
 

@@ -107,9 +107,9 @@ class StateDirectory:
                 ) from error
             fcntl.flock(lock, fcntl.LOCK_EX)
             # Between the two calls someone may have taken it for an abandoned one.
-            with suppress(FileNotFoundError):
-                if os.path.samestat(path.stat(), os.fstat(lock)):
-                    return cls(path), lock
+            made = cls(path)
+            if made._is_at(lock):
+                return made, lock
             os.close(lock)
         raise CreationError(f"The sandbox's state directory {path} could not be made.")
 
@@ -177,7 +177,18 @@ class StateDirectory:
             if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
                 return None
             raise
-        return lock
+        # Between the two calls someone else may have removed it, and its creator made it anew: a
+        # lock on what was there before says nothing of what is there now.
+        if self._is_at(lock):
+            return lock
+        os.close(lock)
+        return None
+
+    def _is_at(self, descriptor: int) -> bool:
+        """Say whether an open directory is the one that has this path."""
+        with suppress(FileNotFoundError):
+            return os.path.samestat(self.path.stat(), os.fstat(descriptor))
+        return False
 
     def remove(self) -> None:
         """Remove the directory, and that of all sandboxes if it was the last."""

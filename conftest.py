@@ -23,8 +23,8 @@ def anyio_backend(request: pytest.FixtureRequest) -> object:
 @cache
 def _missing(service: str) -> str | None:
     """Why tests with the marker `service` cannot run here; `None` when they can."""
-    if service == "docker" and not dockerd.answers():
-        return "docker: no Docker daemon answers on this machine"
+    if service == "docker":
+        return dockerd.missing()
     if service == "e2b" and not os.environ.get("E2B_API_KEY"):
         return "e2b: E2B_API_KEY is not set"
     return None
@@ -39,6 +39,10 @@ E2B_DOUBLE = (
 """Tests that run on the local E2B. They take long, and are not held by CI before they are steady."""
 
 
+BROKEN_PROMISE = pytest.StashKey[str]()
+"""Why a test cannot run although its service was promised."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip, by name, each test whose service is not at hand.
 
@@ -48,5 +52,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.nodeid.startswith(E2B_DOUBLE) and not os.environ.get("SBX_TEST_E2B_DOUBLE"):
             item.add_marker(pytest.mark.skip(reason="local E2B: SBX_TEST_E2B_DOUBLE is not set"))
         for service in ("docker", "e2b"):
-            if item.get_closest_marker(service) and (reason := _missing(service)):
+            if not item.get_closest_marker(service) or not (reason := _missing(service)):
+                continue
+            if service == "docker" and dockerd.promised():
+                item.stash[BROKEN_PROMISE] = f"{reason}, and {dockerd.REQUIRE} is 1"
+            else:
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fail, by name and before its fixtures are made, a test whose service was promised."""
+    if reason := item.stash.get(BROKEN_PROMISE, None):
+        pytest.fail(reason, pytrace=False)

@@ -13,11 +13,9 @@ import docker.errors
 import pytest
 
 import dockerd
+from dockerd import BUSYBOX_IMAGE, PYTHON_IMAGE
 from sandboxio_docker import DockerBackend
 from sandboxio_testing.suite import BackendContract, ProviderFacts
-
-PYTHON_IMAGE = os.environ.get("SBX_TEST_IMAGE", "sandboxio-test-python:bookworm")
-BUSYBOX_IMAGE = os.environ.get("SBX_TEST_BUSYBOX_IMAGE", "sandboxio-test-busybox:bookworm")
 
 LABEL = "io.sandboxio."
 
@@ -147,7 +145,8 @@ def runtimes() -> Collection[str]:
 
 
 needs_runsc = pytest.mark.skipif(
-    "runsc" not in runtimes(), reason="runsc: the engine has no gVisor runtime"
+    not dockerd.promised() and "runsc" not in runtimes(),
+    reason="runsc: the engine has no gVisor runtime",
 )
 
 

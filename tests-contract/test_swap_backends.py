@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from dockerd import PYTHON_IMAGE
 from sandboxio_testing.e2b import LocalE2B
 
 PROGRAM = Path(__file__).parents[1] / "docs" / "examples" / "swap_backends.py"
 
-PYTHON_IMAGE = os.environ.get("SBX_TEST_IMAGE", "sandboxio-test-python:bookworm")
 
 OUTPUT = r"""
 echo: 0 'two words $HOME\n'

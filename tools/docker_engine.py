@@ -5,6 +5,10 @@
     python3 tools/docker_engine.py images [--install]    make the test images that are missing
     python3 tools/docker_engine.py stop                  the engine that `start` started, no other
 
+`images` prints the lines with which a shell tells the tests of them:
+
+    eval "$(python3 tools/docker_engine.py images)"
+
 All of it as root, and each of them may be said again. `--install` brings the Debian packages that
 are missing; without it a missing program is named and nothing is installed. The images are made
 from Debian's packages, so no registry is needed:
@@ -323,7 +327,10 @@ def main(argv: list[str] | None = None) -> int:
             print("The engine has started." if started else "An engine answers already.")
             return 0
         made = make_images(engine, install=options.install)
-        print(f"Made: {', '.join(made)}." if made else "The images are there already.")
+        said = f"Made: {', '.join(made)}." if made else "The images are there already."
+        print(said, file=sys.stderr)
+        print(f"export SBX_TEST_IMAGE={PYTHON_IMAGE}")
+        print(f"export SBX_TEST_BUSYBOX_IMAGE={BUSYBOX_IMAGE}")
     except EngineError as error:
         print(error, file=sys.stderr)
         return 1

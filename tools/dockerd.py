@@ -11,6 +11,14 @@ from urllib.parse import quote
 
 LABEL: Final = "io.sandboxio.managed"
 
+# What the tests run in: images of a public registry, unless the environment names others. Those that
+# need no registry are made, and named in the environment, by `tools/docker_engine.py images`.
+PYTHON_IMAGE: Final = os.environ.get("SBX_TEST_IMAGE") or "python:3.12-slim"
+BUSYBOX_IMAGE: Final = os.environ.get("SBX_TEST_BUSYBOX_IMAGE") or "busybox:1.36"
+
+# Where this is "1", an engine was promised: what it lacks is a failure and no reason to skip.
+REQUIRE: Final = "SBX_REQUIRE_DOCKER"
+
 # A daemon on this machine answers a ping in milliseconds. One that is starved of CPU gets this long.
 ANSWER_SECONDS: Final = 5.0
 
@@ -47,6 +55,27 @@ def get(path: str) -> bytes | None:
 def answers() -> bool:
     """Return whether a Docker daemon answers on this machine."""
     return get("/_ping") is not None
+
+
+def missing() -> str | None:
+    """Return why the tests of the Docker adapter cannot run here; `None` when they can."""
+    if not answers():
+        return "docker: no Docker daemon answers on this machine"
+    for variable, image in (
+        ("SBX_TEST_IMAGE", PYTHON_IMAGE),
+        ("SBX_TEST_BUSYBOX_IMAGE", BUSYBOX_IMAGE),
+    ):
+        if get(f"/images/{quote(image)}/json") is None:
+            return (
+                f"docker: the daemon has no image {image} ({variable}): "
+                "pull it, or make one with tools/docker_engine.py images"
+            )
+    return None
+
+
+def promised() -> bool:
+    """Return whether the tests of the Docker adapter have to run here."""
+    return os.environ.get(REQUIRE) == "1"
 
 
 def managed_containers() -> list[str]:

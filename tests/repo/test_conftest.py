@@ -30,31 +30,50 @@ async def test_coroutine() -> None:
 """
 
 
-def test_what_is_not_at_hand_skips_by_name_and_coroutines_run_on_both_loops(
-    tmp_path: Path,
-) -> None:
-    probe = tmp_path / "test_probe.py"
+def run_probe(folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run the tests above where there is no service."""
+    probe = folder / "test_probe.py"
     probe.write_text(PROBE, encoding="utf-8")
     root = workspace.ROOT
-    answer = subprocess.run(
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("E2B_API_KEY", "SBX_REQUIRE_DOCKER")
+    }
+    return subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-s", "-ra", "-p", "no:cacheprovider"),
             *("-c", str(root / "pyproject.toml"), "--rootdir", str(root)),
             *("-p", "conftest", str(probe)),
         ],
-        cwd=tmp_path,
+        cwd=folder,
         env={
-            **{name: value for name, value in os.environ.items() if name != "E2B_API_KEY"},
-            "DOCKER_HOST": f"unix://{tmp_path}/nobody.sock",
+            **inherited,
+            "DOCKER_HOST": f"unix://{folder}/nobody.sock",
             "PYTHONPATH": f"{root}{os.pathsep}{root / 'tools'}",
+            **env,
         },
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_what_is_not_at_hand_skips_by_name_and_coroutines_run_on_both_loops(
+    tmp_path: Path,
+) -> None:
+    answer = run_probe(tmp_path)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert "docker: no Docker daemon answers on this machine" in answer.stdout
     assert "e2b: E2B_API_KEY is not set" in answer.stdout
     assert "ran on asyncio" in answer.stdout
     assert "ran on trio" in answer.stdout
     assert "2 passed, 2 skipped" in answer.stdout
+
+
+def test_engine_that_was_promised_and_is_missing_fails_by_name(tmp_path: Path) -> None:
+    answer = run_probe(tmp_path, SBX_REQUIRE_DOCKER="1")
+    assert answer.returncode == 1, answer.stdout + answer.stderr
+    assert "no Docker daemon answers on this machine, and SBX_REQUIRE_DOCKER is 1" in answer.stdout
+    assert "made although nobody answers" not in answer.stdout
+    assert "2 passed, 1 skipped, 1 error" in answer.stdout

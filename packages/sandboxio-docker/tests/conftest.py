@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+import shutil
+from collections.abc import Callable, Generator
 from typing import Any
 
 import docker
@@ -11,10 +12,8 @@ import docker.errors
 import pytest
 
 import dockerd
+from dockerd import BUSYBOX_IMAGE, PYTHON_IMAGE
 from sandboxio_docker import DockerBackend
-
-PYTHON_IMAGE = os.environ.get("SBX_TEST_IMAGE", "sandboxio-test-python:bookworm")
-BUSYBOX_IMAGE = os.environ.get("SBX_TEST_BUSYBOX_IMAGE", "sandboxio-test-busybox:bookworm")
 
 SESSION = f"io.sandboxio.session={os.getpid()}"
 
@@ -49,6 +48,27 @@ def others(api: Any) -> tuple[list[str], list[str]]:
     networks = sorted(network["Name"] for network in api.networks())
     volumes = sorted(volume["Name"] for volume in api.volumes()["Volumes"] or ())
     return networks, volumes
+
+
+@pytest.fixture(scope="session")
+def need() -> Callable[[str], None]:
+    """Skips without a program of Debian's, by name; fails if an engine was promised here."""
+
+    def check(program: str) -> None:
+        if shutil.which(program) is None:
+            reason = f"{program}: not installed"
+            pytest.fail(reason) if dockerd.promised() else pytest.skip(reason)
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def root(need: Callable[[str], None]) -> None:
+    """Skips where no engine of its own can be started; fails if one was promised here."""
+    need("dockerd")
+    if os.geteuid() != 0:
+        reason = "an engine of its own needs root"
+        pytest.fail(reason) if dockerd.promised() else pytest.skip(reason)
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 from collections.abc import Generator
 from pathlib import Path
@@ -13,23 +11,15 @@ import anyio
 import pytest
 
 import docker_engine
+from dockerd import PYTHON_IMAGE
 from sandboxio.errors import SandboxError, SandboxGone, SandboxUnreachable
 from sandboxio_docker import DockerBackend
 
-PYTHON_IMAGE = os.environ.get("SBX_TEST_IMAGE", docker_engine.PYTHON_IMAGE)
-
-pytestmark = [
-    pytest.mark.docker,
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        os.geteuid() != 0 or shutil.which("dockerd") is None,
-        reason="an engine of its own needs root and dockerd",
-    ),
-]
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def private(tmp_path_factory: pytest.TempPathFactory) -> Generator[Any, None, None]:
+def private(root: None, tmp_path_factory: pytest.TempPathFactory) -> Generator[Any, None, None]:
     """An engine that may be stopped, with the image of the tests."""
     folder = tmp_path_factory.mktemp("e")
     engine = docker_engine.Engine(Path(folder), host=f"unix://{folder}/d.sock", private=True)

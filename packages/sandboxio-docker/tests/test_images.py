@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
 import socket
 import subprocess
 import urllib.request
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
+from dockerd import BUSYBOX_IMAGE, PYTHON_IMAGE
 from sandboxio.errors import AuthError, CapabilityNotSupported, CreationError
 from sandboxio_docker import DockerBackend
 
 pytestmark = pytest.mark.docker
 
-BUSYBOX_IMAGE = "sandboxio-test-busybox:bookworm"
-PYTHON_IMAGE = "sandboxio-test-python:bookworm"
 
 # A registry on this machine listens within a fraction of a second.
 START_SECONDS = 10.0
@@ -37,9 +35,6 @@ def free_port() -> int:
 
 
 def serve(folder: Path, auth: bool) -> tuple[subprocess.Popen[bytes], str]:
-    program = shutil.which("docker-registry")
-    if program is None:
-        pytest.skip("docker-registry: not installed")
     port = free_port()
     settings: dict[str, Any] = {
         "version": "0.1",
@@ -52,7 +47,7 @@ def serve(folder: Path, auth: bool) -> tuple[subprocess.Popen[bytes], str]:
         settings["auth"] = {"htpasswd": {"realm": "here", "path": str(folder / "users")}}
     (folder / "config.yml").write_text(json.dumps(settings))  # YAML is a superset of JSON
     process = subprocess.Popen(
-        [program, "serve", str(folder / "config.yml")],
+        ["docker-registry", "serve", str(folder / "config.yml")],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -61,13 +56,19 @@ def serve(folder: Path, auth: bool) -> tuple[subprocess.Popen[bytes], str]:
 
 @pytest.fixture(params=[False], ids=["open"])
 def registry(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    need: Callable[[str], None],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Generator[str, None, None]:
+    need("docker-registry")
     yield from running(tmp_path_factory.mktemp("registry"), auth=request.param)
 
 
 @pytest.fixture
-def closed_registry(tmp_path_factory: pytest.TempPathFactory) -> Generator[str, None, None]:
+def closed_registry(
+    need: Callable[[str], None], tmp_path_factory: pytest.TempPathFactory
+) -> Generator[str, None, None]:
+    need("docker-registry")
     yield from running(tmp_path_factory.mktemp("registry"), auth=True)
 
 

@@ -13,6 +13,7 @@ import anyio
 import docker.errors
 import pytest
 
+from dockerd import PYTHON_IMAGE
 from sandboxio import IsolationTier, NetworkPolicy, Resources
 from sandboxio.errors import (
     CapabilityNotSupported,
@@ -25,7 +26,6 @@ from sandboxio_docker import DockerBackend
 
 pytestmark = pytest.mark.docker
 
-PYTHON_IMAGE = os.environ.get("SBX_TEST_IMAGE", "sandboxio-test-python:bookworm")
 
 # Two seconds are what is promised; a machine that is busy with other things gets more.
 GONE = 10.0

@@ -20,6 +20,7 @@ import anyio
 import pytest
 
 import docker_engine
+import dockerd
 import sandboxio
 from sandboxio.errors import (
     AuthError,
@@ -33,7 +34,7 @@ from sandboxio.errors import (
 from sandboxio.models import Capability, IsolationTier
 from sandboxio.routing import Router, RouteRequest, RouterTuning
 
-IMAGE = docker_engine.BUSYBOX_IMAGE
+IMAGE = dockerd.BUSYBOX_IMAGE
 LIFETIME = 120.0
 
 local_is_here = pytest.mark.skipif(

@@ -91,10 +91,12 @@ class Maker:
                 lifetime=request.timeout,
                 lease=lease_wanted(),
             )
+            # The guest starts up meanwhile; if it could not, it is what says why.
+            attributes = await self._engine.inspect(ref)
             channel = await self._greeted(transport, init)
             container = await described(
                 self._engine,
-                await self._inspected(ref),
+                attributes or await self._inspected(ref),
                 self._info,
                 self._isolation,
                 user=self._image.user,

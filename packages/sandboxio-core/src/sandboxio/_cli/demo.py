@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from ..errors import SandboxError
 from ..models import Capability
+from ..spi import CommandPlugin
 from .render import Style
 
 if TYPE_CHECKING:
     from ..protocols import AsyncSandbox
 
-__all__ = ["add_parser"]
+__all__ = ["COMMAND"]
 
 DEFAULT_TARGET = "auto://"
 
@@ -73,15 +74,8 @@ class Failed(Exception):
     """A step that ran and found something wrong."""
 
 
-def add_parser(add: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add the command, with the ``add_parser`` of the commands' parser."""
-    parser = add(
-        "demo",
-        help="create a sandbox, run code, stream, prove that the network is denied, tear down",
-        description="Prove an installation in five timed steps. The network is always denied; "
-        "no option changes that.",
-        epilog="examples:  sandboxio demo    sandboxio demo --backend local:// --json",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
     parser.add_argument(
         "--backend",
         metavar="DSN",
@@ -89,7 +83,6 @@ def add_parser(add: Callable[..., argparse.ArgumentParser]) -> None:
         help="where to run it (default: auto://, Docker if its daemon answers, else local)",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -182,3 +175,14 @@ async def _probe(sandbox: AsyncSandbox) -> str:
 async def _teardown(sandbox: AsyncSandbox) -> str:
     await sandbox.kill()
     return "nothing is left"
+
+
+COMMAND = CommandPlugin(
+    name="demo",
+    summary="create a sandbox, run code, stream, prove that the network is denied, tear down",
+    description="Five timed steps prove an installation. The network is always denied; no option "
+    "changes that.",
+    add_arguments=add_arguments,
+    run=run,
+    examples=("sandboxio demo", "sandboxio demo --backend local:// --json"),
+)

@@ -5,30 +5,23 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..models import Capability, IsolationTier
+from ..spi import CommandPlugin
 from .render import Style
 
 if TYPE_CHECKING:
     from ..routing import RouteCandidate, RouteDecision
 
-__all__ = ["add_parser"]
+__all__ = ["COMMAND"]
 
 TIERS = tuple(tier.value for tier in IsolationTier if tier is not IsolationTier.UNKNOWN)
 
 
-def add_parser(add: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add the command, with the ``add_parser`` of the commands' parser."""
-    parser = add(
-        "route",
-        help="print which backend a routing file takes for a request, and why",
-        description="Decide a request without creating anything. Every backend that comes into "
-        "question is asked how it is, which is free. The exit code is 1 if no sandbox would come of it.",
-        epilog="examples:  sandboxio route --file sandboxio-routing.yaml tool=run_python    "
-        "sandboxio route --needs STATEFUL_CODE --region eu --json --file sandboxio-routing.yaml",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
     parser.add_argument(
         "labels", metavar="key=value", nargs="*", type=_label, help="what the routes match on"
     )
@@ -47,7 +40,6 @@ def add_parser(add: Callable[..., argparse.ArgumentParser]) -> None:
     parser.add_argument("--region", metavar="REGION", help="where the sandbox shall be")
     parser.add_argument("--backend", metavar="NAME", help="pin this entry of the file")
     parser.add_argument("--json", action="store_true", help="print the decision as JSON")
-    parser.set_defaults(run=run)
 
 
 def _label(text: str) -> tuple[str, str]:
@@ -125,3 +117,17 @@ def _coloured(line: str, candidate: RouteCandidate, style: Style) -> str:
     if candidate.outcome == "taken":
         return style.good(line)
     return style.bad(line) if candidate.outcome in ("failed", "rejected") else line
+
+
+COMMAND = CommandPlugin(
+    name="route",
+    summary="print which backend a routing file takes for a request, and why",
+    description="Decides a request without creating anything. Every backend that comes into "
+    "question is asked how it is, which is free. The exit code is 1 if no sandbox would come of it.",
+    add_arguments=add_arguments,
+    run=run,
+    examples=(
+        "sandboxio route --file sandboxio-routing.yaml tool=run_python",
+        "sandboxio route --file sandboxio-routing.yaml --needs STATEFUL_CODE --region eu --json",
+    ),
+)

@@ -7,21 +7,18 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import cast
-
-import pluggy
 
 from ..errors import BackendNotFound, BackendNotInstalled, ConfigurationError
 from ..models import BackendConfig
 from ..protocols import Backend
 from ..spi import BackendPlugin
-from .hookspecs import PROJECT, Hooks
+from .hookspecs import BACKENDS
 from .known import INSTALL_HINTS
+from .loading import ask, names_in
 
 __all__ = ["Registry", "default_registry"]
-
-GROUP = "sandboxio"
 
 AUTO = "auto"
 """The name that stands for whichever backend is there."""
@@ -52,8 +49,7 @@ class Registry:
 
     def installed(self) -> tuple[str, ...]:
         """Names of installed backends, from metadata alone; nothing is imported."""
-        found = {point.name for point in metadata.entry_points(group=GROUP)}
-        return tuple(sorted(found - self._hidden))
+        return tuple(sorted(names_in(BACKENDS) - self._hidden))
 
     def names(self) -> tuple[str, ...]:
         """Every name that resolves."""
@@ -117,27 +113,7 @@ class Registry:
     def _load(self, name: str) -> BackendPlugin:
         if name not in self.installed():
             raise self._missing(name)
-        wheels = {
-            point.dist.name
-            for point in metadata.entry_points(group=GROUP, name=name)
-            if point.dist is not None
-        }
-        if len(wheels) > 1:
-            raise BackendNotFound(
-                f"Several installed wheels bring a backend {name!r}: {', '.join(sorted(wheels))}.",
-                hint="Remove all of them but the one that you mean.",
-            )
-        manager = pluggy.PluginManager(PROJECT)
-        manager.add_hookspecs(Hooks)
-        try:
-            manager.load_setuptools_entrypoints(GROUP, name=name)
-            manager.check_pending()
-            plugin = manager.hook.sandboxio_backend()
-        except Exception as error:
-            raise BackendNotFound(
-                f"The plugin of the {name!r} backend cannot be loaded: {error}",
-                hint=f"Reinstall or remove the wheel that brings {name!r}.",
-            ) from error
+        plugin = ask(BACKENDS, name, "sandboxio_backend", f"backend {name!r}")
         if not isinstance(plugin, BackendPlugin) or plugin.name != name:
             raise BackendNotFound(
                 f"The plugin under the entry point {name!r} does not register a backend of that "

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from ..guest.files import file_error
     from ._clock import Clock, SuppliesClock
+    from ._command import CommandPlugin
     from ._driver import (
         BackendDriver,
         CodeResult,
@@ -52,6 +53,7 @@ _LAZY = {
     "file_error": "..guest.files",
     "Clock": "._clock",
     "SuppliesClock": "._clock",
+    "CommandPlugin": "._command",
     "BackendDriver": "._driver",
     "CodeResult": "._driver",
     "Command": "._driver",
@@ -75,6 +77,7 @@ __all__ = [
     "Clock",
     "CodeResult",
     "Command",
+    "CommandPlugin",
     "DriverBackend",
     "DsnParameter",
     "ExitCause",

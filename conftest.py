@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 from functools import cache
 
 import pytest
@@ -37,6 +38,21 @@ E2B_DOUBLE = (
     "tests-contract/test_swap_backends",
 )
 """Tests that run on the local E2B. They take long, and are not held by CI before they are steady."""
+
+
+NEEDS_FRAMEWORKS = "setup --frameworks"
+"""What the reason holds when a module of tests skips itself because its framework is missing."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Fail, by name, modules that miss a framework where all of them were promised."""
+    report = yield
+    promised = os.environ.get("SBX_REQUIRE_FRAMEWORKS") == "1"
+    if promised and report.skipped and NEEDS_FRAMEWORKS in str(report.longrepr):
+        report.outcome = "failed"
+        report.longrepr = f"{report.longrepr}, and SBX_REQUIRE_FRAMEWORKS is 1"
+    return report
 
 
 BROKEN_PROMISE = pytest.StashKey[str]()

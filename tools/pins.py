@@ -39,7 +39,8 @@ def pins_of_lock(lock: str) -> list[str]:
         if "registry" not in package["source"]:
             continue  # a member of the workspace, or the workspace itself
         pin = f"{package['name']}=={package['version']}"
-        markers: list[str] = package.get("resolution-markers", [])
+        # uv lists them in the order in which it came to them, which the same lock need not have twice.
+        markers: list[str] = sorted(package.get("resolution-markers", []))
         if markers:
             alternatives = markers if len(markers) == 1 else [f"({marker})" for marker in markers]
             pin += " ; " + " or ".join(alternatives)

@@ -30,15 +30,15 @@ async def test_coroutine() -> None:
 """
 
 
-def run_probe(folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
+def run_probe(folder: Path, source: str = PROBE, **env: str) -> subprocess.CompletedProcess[str]:
     """Run the tests above where there is no service."""
     probe = folder / "test_probe.py"
-    probe.write_text(PROBE, encoding="utf-8")
+    probe.write_text(source, encoding="utf-8")
     root = workspace.ROOT
     inherited = {
         name: value
         for name, value in os.environ.items()
-        if name not in ("E2B_API_KEY", "SBX_REQUIRE_DOCKER")
+        if name not in ("E2B_API_KEY", "SBX_REQUIRE_DOCKER", "SBX_REQUIRE_FRAMEWORKS")
     }
     return subprocess.run(
         [
@@ -77,3 +77,21 @@ def test_engine_that_was_promised_and_is_missing_fails_by_name(tmp_path: Path) -
     assert "no Docker daemon answers on this machine, and SBX_REQUIRE_DOCKER is 1" in answer.stdout
     assert "made although nobody answers" not in answer.stdout
     assert "2 passed, 1 skipped, 1 error" in answer.stdout
+
+
+NO_FRAMEWORK = """
+import pytest
+
+pytest.importorskip("no_such_framework", reason="it is not installed: tools/dev.py setup --frameworks")
+
+def test_needs_it() -> None: ...
+"""
+
+
+def test_missing_framework_skips_by_name_unless_it_was_promised(tmp_path: Path) -> None:
+    skipped = run_probe(tmp_path, source=NO_FRAMEWORK)
+    assert skipped.returncode == 5, skipped.stdout + skipped.stderr
+    assert "it is not installed: tools/dev.py setup --frameworks" in skipped.stdout
+    failed = run_probe(tmp_path, source=NO_FRAMEWORK, SBX_REQUIRE_FRAMEWORKS="1")
+    assert failed.returncode not in (0, 5), failed.stdout
+    assert "SBX_REQUIRE_FRAMEWORKS is 1" in failed.stdout

@@ -10,6 +10,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+import dev
 import uv
 import workspace
 
@@ -47,11 +48,15 @@ def test_every_wheel_but_core_sits_on_core(member: workspace.Member) -> None:
 
 @pytest.mark.parametrize("member", MEMBERS.values(), ids=lambda member: member.name)
 def test_third_parties_have_loose_lower_bounds_only(member: workspace.Member) -> None:
+    """But agent frameworks have a ceiling too: what an integration builds on is not settled."""
+    extras = member.project.get("optional-dependencies", {})
+    frameworks = [line for name in dev.FRAMEWORKS for line in extras.get(name, [])]
     for line in member.requirements:
         requirement = Requirement(line)
         if requirement.name not in MEMBERS:
             operators = {clause.operator for clause in requirement.specifier}
-            assert operators == {">="}, f"{member.name}: {line}"
+            allowed = {">=", "<"} if line in frameworks else {">="}
+            assert operators == allowed, f"{member.name}: {line}"
 
 
 def test_every_member_is_taken_from_the_workspace() -> None:
@@ -71,3 +76,12 @@ def test_one_python_floor_for_all() -> None:
 def test_environment_satisfies_every_bound(capfd: pytest.CaptureFixture[str]) -> None:
     code = uv.run("pip", "check", "--python", str(uv.VENV / "bin" / "python"))
     assert code == 0, capfd.readouterr().err
+
+
+def test_every_extra_of_core_is_one_of_sandboxio_too() -> None:
+    ours = MEMBERS["sandboxio-core"].project["optional-dependencies"]
+    offered = MEMBERS["sandboxio"].project["optional-dependencies"]
+    assert {name: offered.get(name) for name in ours} == {
+        name: [f"sandboxio-core[{name}]>=0.2,<0.3"] for name in ours
+    }
+    assert set(dev.FRAMEWORKS) <= ours.keys()

@@ -132,5 +132,5 @@ def test_type_checkers_tell_who_uses_it(tmp_path: Path, checker: list[str], told
     )
     complaints = [line for line in answer.stdout.splitlines() if "error:" in line]
     assert len(complaints) == 1, answer.stdout + answer.stderr
-    assert told in complaints[0]
-    assert "use `new`" in complaints[0]
+    assert told in answer.stdout
+    assert "use `new`" in answer.stdout

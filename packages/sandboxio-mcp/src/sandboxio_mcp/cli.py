@@ -1,0 +1,289 @@
+"""The arguments of the server, and how it starts from them.
+
+Cheap to import: the SDK is loaded when the server runs, not when its help is asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast
+
+from sandboxio.errors import ConfigurationError, SandboxError
+from sandboxio.models import IsolationTier, NetworkPolicy, Resources
+
+from ._config import (
+    DEFAULT_CALL_TIMEOUT,
+    DEFAULT_IDLE,
+    DEFAULT_MAX_SESSIONS,
+    DEFAULT_PROGRESS_INTERVAL,
+    DEFAULT_START_TIMEOUT,
+    HttpConfig,
+    ServerConfig,
+    working_file,
+)
+
+if TYPE_CHECKING:
+    from ._stdio import Wire
+
+__all__ = ["DESCRIPTION", "SUMMARY", "add_arguments", "main", "run"]
+
+TOKEN_VARIABLE = "SBX_MCP_TOKEN"  # noqa: S105 - the name of a variable, not a token
+
+SUMMARY = "Serve sandboxes to a model over MCP."
+
+DESCRIPTION = (
+    "The configuration is fixed when the server starts, and "
+    "every option can be given as an environment variable: SBX_MCP_BACKEND for --backend. The "
+    "sandbox starts with the first tool call."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the server's arguments to a parser."""
+    sandbox = parser.add_argument_group("the sandbox")
+    _add(
+        sandbox.add_argument,
+        "--backend",
+        "DSN",
+        "where it runs, such as local:// or docker:// (default)",
+    )
+    _add(sandbox.add_argument, "--template", "NAME", "image or template")
+    _add(
+        sandbox.add_argument,
+        "--egress",
+        "POLICY",
+        "deny (default) or allow",
+        choices=("deny", "allow"),
+    )
+    _add(
+        sandbox.add_argument, "--allow", "HOST,…", "what may be reached although the rest is denied"
+    )
+    _add(sandbox.add_argument, "--cpu", "CORES", "cap", kind=float)
+    _add(sandbox.add_argument, "--memory-mb", "MIB", "cap, swap included", kind=int)
+    _add(
+        sandbox.add_argument, "--disk-mb", "MIB", "cap, where the backend can enforce one", kind=int
+    )
+    _add(sandbox.add_argument, "--processes", "N", "cap", kind=int)
+    _add(
+        sandbox.add_argument,
+        "--require-isolation",
+        "TIER",
+        "least tier that is accepted",
+        choices=tuple(tier.value for tier in IsolationTier if tier.rank),
+    )
+    sandbox.add_argument(
+        "--file",
+        action="append",
+        metavar="LOCAL[:REMOTE]",
+        help="copy this file into every new sandbox; may be repeated",
+    )
+    time = parser.add_argument_group("time, in seconds")
+    _add_seconds(time.add_argument, "--timeout", "one tool call", DEFAULT_CALL_TIMEOUT)
+    _add(
+        time.add_argument, "--lifetime", "S", "a sandbox (default: the DSN's, or 3600)", kind=float
+    )
+    _add_seconds(time.add_argument, "--start-timeout", "starting a sandbox", DEFAULT_START_TIMEOUT)
+    _add_seconds(time.add_argument, "--idle", "a sandbox without a call", DEFAULT_IDLE)
+    _add_seconds(
+        time.add_argument,
+        "--progress-interval",
+        "between two progress notifications",
+        DEFAULT_PROGRESS_INTERVAL,
+    )
+    transport = parser.add_argument_group("transport")
+    _add(
+        transport.add_argument,
+        "--transport",
+        "NAME",
+        "stdio (default) or streamable-http",
+        choices=("stdio", "streamable-http"),
+    )
+    _add(
+        transport.add_argument,
+        "--host",
+        "ADDRESS",
+        "default: 127.0.0.1; any but loopback needs a token",
+    )
+    _add(
+        transport.add_argument,
+        "--port",
+        "PORT",
+        "default: 8000; 0 takes one that is free",
+        kind=int,
+    )
+    _add(
+        transport.add_argument,
+        "--token-file",
+        "PATH",
+        f"file with the token that clients must send (or set {TOKEN_VARIABLE})",
+    )
+    _add(
+        transport.add_argument,
+        "--allowed-host",
+        "NAME,…",
+        "further names that a Host header may have",
+    )
+    _add(transport.add_argument, "--allowed-origin", "ORIGIN,…", "browser origins that may connect")
+    _add(
+        transport.add_argument,
+        "--max-sessions",
+        "N",
+        f"HTTP sessions at once (default: {DEFAULT_MAX_SESSIONS})",
+        kind=int,
+    )
+    _add(
+        transport.add_argument,
+        "--log-level",
+        "LEVEL",
+        "what stderr tells (default: warning)",
+        choices=("debug", "info", "warning", "error"),
+    )
+
+
+def _add(
+    add: Callable[..., object],
+    flag: str,
+    metavar: str,
+    text: str,
+    *,
+    kind: type[str] | type[int] | type[float] = str,
+    choices: tuple[str, ...] | None = None,
+) -> None:
+    # argparse reads a default that is text as it reads an argument, and leaves None alone.
+    variable = "SBX_MCP_" + flag.lstrip("-").replace("-", "_").upper()
+    add(
+        flag,
+        type=kind,
+        choices=choices,
+        metavar=metavar,
+        help=text,
+        default=os.environ.get(variable) or None,
+    )
+
+
+def _add_seconds(add: Callable[..., object], flag: str, text: str, default: float) -> None:
+    _add(add, flag, "S", f"{text} (default: {default:g})", kind=float)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until the client leaves or a signal comes; return the exit code.
+
+    Raises:
+        SandboxError: The configuration cannot be.
+    """
+    over_http = arguments.transport == "streamable-http"
+    # Before anything else can print: from here on, only protocol reaches stdout.
+    wire = None if over_http else _claim()
+    level = (arguments.log_level or "warning").upper()
+    logging.basicConfig(level=level, stream=sys.stderr, format="%(name)s: %(message)s")
+    config = _server_config(arguments)
+    if wire is not None:
+        return _serve_stdio(config, wire)
+    return _serve_http(config, _http_config(arguments))
+
+
+def _claim() -> Wire:
+    from ._stdio import claim_wire
+
+    return claim_wire()
+
+
+def _serve_stdio(config: ServerConfig, wire: Wire) -> int:
+    import anyio
+
+    from ._server import build_server
+    from ._stdio import serve_stdio
+
+    return anyio.run(serve_stdio, build_server(config), wire)
+
+
+def _serve_http(config: ServerConfig, http: HttpConfig) -> int:
+    from functools import partial
+
+    import anyio
+
+    from ._http import listen, serve_http, url_of
+    from ._server import build_server
+
+    with listen(http) as listening:
+        sys.stderr.write(f"sandboxio mcp: serving {url_of(http, listening)}\n")
+        sys.stderr.flush()
+        serve = partial(serve_http, idle=config.idle)
+        return anyio.run(serve, build_server(config), http, listening)
+
+
+def _server_config(given: argparse.Namespace) -> ServerConfig:
+    tier = given.require_isolation
+    return ServerConfig(
+        backend=given.backend,
+        template=given.template,
+        network=_network(given.egress, _listed(given.allow)),
+        resources=Resources(
+            cpu=given.cpu,
+            memory_mb=given.memory_mb,
+            disk_mb=given.disk_mb,
+            processes=given.processes,
+        ),
+        require_isolation=None if tier is None else IsolationTier(tier),
+        call_timeout=_or(given.timeout, DEFAULT_CALL_TIMEOUT),
+        lifetime=given.lifetime,
+        start_timeout=_or(given.start_timeout, DEFAULT_START_TIMEOUT),
+        idle=_or(given.idle, DEFAULT_IDLE),
+        progress_interval=_or(given.progress_interval, DEFAULT_PROGRESS_INTERVAL),
+        files=tuple(working_file(text) for text in given.file or ()),
+    )
+
+
+def _http_config(given: argparse.Namespace) -> HttpConfig:
+    return HttpConfig(
+        host=given.host or "127.0.0.1",
+        port=8000 if given.port is None else given.port,
+        token=_token(given.token_file),
+        allowed_hosts=_listed(given.allowed_host),
+        allowed_origins=_listed(given.allowed_origin),
+        max_sessions=DEFAULT_MAX_SESSIONS if given.max_sessions is None else given.max_sessions,
+    )
+
+
+def _or(value: float | None, default: float) -> float:
+    return default if value is None else value
+
+
+def _network(egress: str | None, allow: tuple[str, ...]) -> NetworkPolicy | None:
+    if egress is None and not allow:
+        return None
+    return NetworkPolicy(egress=cast('Literal["deny", "allow"]', egress or "deny"), allow=allow)
+
+
+def _listed(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def _token(file: str | None) -> str | None:
+    if file is None:
+        return os.environ.get(TOKEN_VARIABLE) or None
+    try:
+        return Path(file).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"The token file {file!r} cannot be read: {error}.") from error
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the server from a command line of its own; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m sandboxio_mcp", description=f"{SUMMARY} {DESCRIPTION}"
+    )
+    add_arguments(parser)
+    given = parser.parse_args(arguments)
+    try:
+        return run(given)
+    except KeyboardInterrupt:
+        return 130
+    except SandboxError as error:
+        sys.stderr.write(f"sandboxio mcp: {error}\n")
+        return 1

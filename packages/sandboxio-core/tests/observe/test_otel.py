@@ -79,7 +79,6 @@ async def test_an_operation_is_an_execute_tool_span(
         "sandboxio.exit_code": 3,
         "sandboxio.bytes_in": 5,
         "sandboxio.bytes_out": 5,
-        "sandboxio.network_denials": 0,
         "sandboxio.argv": ("sh", "-c", "cat; exit 3"),
         "sandboxio.policy.egress": "deny",
         "sandboxio.policy.network_verified": False,

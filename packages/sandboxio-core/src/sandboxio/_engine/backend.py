@@ -22,6 +22,7 @@ from ..models import Capability, Health, IsolationTier, ManagedSandbox, NetworkP
 from ..protocols import DEFAULT_TIMEOUT
 from ..spi import BackendDriver, Outcome, ProvisionRequest, SandboxDriver, run_to_the_end
 from ..spi._clock import clock_of
+from ..spi._denials import denials_of
 from .boundary import boundary
 from .live import LiveSandbox
 from .recording import Recorder
@@ -201,6 +202,7 @@ class DriverBackend:
         subject.sandbox_id = driver.id
         subject.policy = driver.policy
         subject.isolation = driver.policy.isolation
+        subject.denials = denials_of(driver)
         if not attached:
             self._open.add(driver.id)
         return LiveSandbox(

@@ -25,7 +25,7 @@ from ..models import Capability
 from ..spi import Clock, Outcome, SandboxDriver, run_to_the_end
 from .boundary import boundary, told_apart
 from .recording import Operation, Recorder
-from .settings import teardown_grace
+from .settings import audit_timeout, teardown_grace
 
 __all__ = ["LiveSandbox"]
 
@@ -62,6 +62,7 @@ class LiveSandbox:
         self.attached = attached
         self.state = "running"
         self._ending: anyio.Event | None = None
+        self._streams: dict[Operation, None] = {}
 
     @property
     def inherited_timeout(self) -> float:
@@ -95,6 +96,27 @@ class LiveSandbox:
             self._subject, event, argv=argv, path=path, code=code, spans_calls=spans_calls
         )
 
+    def entered(self, stream: Operation) -> None:
+        """Remember a stream that was entered: it owes its record, whether or not it is ever left."""
+        self._streams[stream] = None
+
+    def left(self, stream: Operation) -> None:
+        """Forget a stream whose reader sees to its end."""
+        self._streams.pop(stream, None)
+
+    async def _record_abandoned_streams(self) -> None:
+        # A call in flight is about to fail, and tells more in the record than that it was here.
+        abandoned = [stream for stream in self._streams if not stream.calls]
+        for stream in abandoned:
+            self.left(stream)
+
+        async def step() -> None:
+            for stream in abandoned:
+                await stream.abandon()
+
+        if abandoned:
+            await run_to_the_end(step, grace=len(abandoned) * audit_timeout())
+
     @asynccontextmanager
     async def call(self, what: str) -> AsyncGenerator[None, None]:
         """Make a call to the driver: only sandboxio's errors come out, and gone is told from failed."""
@@ -126,7 +148,11 @@ class LiveSandbox:
         self._ending = anyio.Event()
         try:
             async with self.operation("kill"):
-                await self._end()
+                try:
+                    await self._end()
+                finally:
+                    if self.state != "running":
+                        await self._record_abandoned_streams()
         finally:
             self._ending.set()
             self._ending = None
@@ -190,7 +216,10 @@ class LiveSandbox:
         if self.attached:
             if self.state == "running":
                 self.state = "detached"
-                await self._to_the_end(self.driver.detach, teardown_grace())
+                try:
+                    await self._to_the_end(self.driver.detach, teardown_grace())
+                finally:
+                    await self._record_abandoned_streams()
             return
         try:
             await self.end()

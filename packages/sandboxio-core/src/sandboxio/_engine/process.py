@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from types import TracebackType
 
 from ..errors import ConfigurationError, ConnectError, SandboxGone
@@ -49,6 +51,7 @@ class EngineProcess:
         except BaseException as error:
             await self._operation.close(error, failing=True)
             raise
+        self._live.entered(self._operation)
         return self
 
     async def __aexit__(
@@ -60,6 +63,7 @@ class EngineProcess:
         if self._state in ("new", "left"):
             return
         self._state = "left"
+        self._live.left(self._operation)
         # An error of the block is the user's own: the command did not fail by it.
         error = None if isinstance(exc, Exception) else exc
         try:
@@ -87,7 +91,9 @@ class EngineProcess:
         self._ensure_started()
         if self._lazy_eof:
             await self.send_eof()
-        return await self._execution.receive()
+        async with self._call():
+            return await self._execution.receive()
+        raise AssertionError("unreachable")
 
     async def wait(self) -> ExecResult:
         """Discard the rest of the output and return how the command ended."""
@@ -102,7 +108,9 @@ class EngineProcess:
     async def kill(self) -> None:
         """End the command and every process that it started."""
         self._ensure_started()
-        if not await self._execution.kill():
+        async with self._call():
+            confirmed = await self._execution.kill()
+        if not confirmed:
             raise ConnectError(
                 "The command could not be confirmed as killed, and its sandbox could not be ended.",
                 hint=f"sandboxio reap --backend {self._live.backend} --kill",
@@ -120,7 +128,8 @@ class EngineProcess:
             )
         self._lazy_eof = False
         self._execution.record.bytes_in += len(checked)
-        await self._execution.within(lambda: self._execution.process.send(checked))
+        async with self._call():
+            await self._execution.within(lambda: self._execution.process.send(checked))
 
     async def send_eof(self) -> None:
         """Close the command's stdin."""
@@ -128,13 +137,29 @@ class EngineProcess:
         if self._execution.command.keep_stdin_open and self._state == "running":
             self._lazy_eof = False
             self._state = "eof"
-            await self._execution.within(self._execution.process.send_eof)
+            async with self._call():
+                await self._execution.within(self._execution.process.send_eof)
 
     async def signal(self, signum: int) -> None:
         """Send a signal to the command's process group."""
         checked = check_signal(signum)
         self._require_stdin("Process.signal()")
-        await self._execution.within(lambda: self._execution.process.signal(checked))
+        async with self._call():
+            await self._execution.within(lambda: self._execution.process.signal(checked))
+
+    @asynccontextmanager
+    async def _call(self) -> AsyncGenerator[None, None]:
+        """Make one of the calls that the operation spans."""
+        self._operation.calls += 1
+        try:
+            yield
+        except SandboxGone as gone:
+            # More will not come of it, and whoever gets this may never leave the block.
+            self._live.left(self._operation)
+            await self._operation.close(gone, failing=True)
+            raise
+        finally:
+            self._operation.calls -= 1
 
     def _require_stdin(self, what: str) -> None:
         self._ensure_started()

@@ -151,9 +151,13 @@ class _Problems:
 
 
 class Operation:
-    """One operation with its one record; ``async with`` gives the record."""
+    """One operation with its one record; ``async with`` gives the record.
 
-    __slots__ = ("_current", "_parts", "_record", "_recorder", "_spans_calls")
+    Attributes:
+        calls: How many of the calls that it spans are being made now.
+    """
+
+    __slots__ = ("_closed", "_current", "_parts", "_record", "_recorder", "_spans_calls", "calls")
 
     def __init__(
         self,
@@ -170,6 +174,8 @@ class Operation:
         self._record: Record | None = None
         self._spans_calls = spans_calls
         self._current: object = None
+        self._closed = False
+        self.calls = 0
 
     async def __aenter__(self) -> Record:
         subject, event, argv, path, code = self._parts
@@ -188,12 +194,15 @@ class Operation:
         await self.close(exc, failing=exc is not None)
 
     async def close(self, error: BaseException | None, *, failing: bool) -> None:
-        """Close the record, with the error that ended the operation.
+        """Close the record, with the error that ended the operation; a second end changes nothing.
 
         ``failing`` says whether the caller is about to get an error already, of whatever kind.
         """
         record = self._record
         assert record is not None
+        if self._closed:
+            return
+        self._closed = True
         record.close(error)
         if self._current is not None:
             otel.make_past(self._current)
@@ -201,3 +210,9 @@ class Operation:
             redact_error(record.error, record.subject.redactor)
         if record.observed:
             await self._recorder.publish(record, failing=failing)
+
+    async def abandon(self) -> None:
+        """Close the record of what its user never ended: the sandbox has ended, and it with it."""
+        assert self._record is not None
+        self._record.abandoned = True
+        await self.close(None, failing=True)

@@ -37,6 +37,8 @@ class Subject:
         labels: The caller's metadata.
         policy: What is in force.
         routing: What chose the backend, JSON-like.
+        denials: How many attempts to reach the network were blocked so far; ``None`` if the backend
+            does not count them.
         now: The time in seconds by which its operations are measured.
     """
 
@@ -47,6 +49,7 @@ class Subject:
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     policy: AppliedPolicy | None = None
     routing: Mapping[str, object] | None = None
+    denials: Callable[[], int] | None = None
     now: Callable[[], float] = time.monotonic
 
 
@@ -62,23 +65,28 @@ class Record:
         bytes_out: Taken out of it so far.
         exit_code: The command's, once it has ended.
         killed: Whether the caller ended it early.
+        abandoned: Whether it is over because its sandbox is, and not because anybody left it.
+        network_denials: Attempts to reach the network that were blocked meanwhile, once closed.
         error: What the operation itself raised, when that is not what ends it.
         span: The open span, if there is one that records.
         observed: Whether anybody listens.
     """
 
     __slots__ = (
+        "abandoned",
         "argv",
         "began",
         "began_ns",
         "bytes_in",
         "bytes_out",
         "code",
+        "denied_before",
         "ended",
         "error",
         "event",
         "exit_code",
         "killed",
+        "network_denials",
         "observed",
         "path",
         "span",
@@ -104,9 +112,12 @@ class Record:
         self.bytes_out = 0
         self.exit_code: int | None = None
         self.killed = False
+        self.abandoned = False
         self.error: BaseException | None = None
         self.span: Span | None = None
         self.observed = False
+        self.network_denials: int | None = None
+        self.denied_before = None if subject.denials is None else subject.denials()
         self.began = subject.now()
         self.began_ns = time.time_ns()
         self.started: float | None = None
@@ -127,6 +138,8 @@ class Record:
             self.ended = self.subject.now()
         if error is not None:
             self.error = error
+        if self.subject.denials is not None and self.denied_before is not None:
+            self.network_denials = self.subject.denials() - self.denied_before
 
     @property
     def duration_ms(self) -> int:
@@ -150,7 +163,9 @@ class Record:
     def outcome(self) -> Outcome:
         """How it ended."""
         if self.error is None:
-            return "killed" if self.killed else "ok"
+            if self.killed:
+                return "killed"
+            return "abandoned" if self.abandoned and self.exit_code is None else "ok"
         if isinstance(self.error, SandboxTimeout):
             return "timeout"
         return "error" if isinstance(self.error, Exception) else "cancelled"
@@ -176,7 +191,7 @@ class Record:
             duration_ms=self.duration_ms,
             bytes_in=self.bytes_in,
             bytes_out=self.bytes_out,
-            network_denials=0,
+            network_denials=self.network_denials,
             code=_masked(self.code, subject.redactor) if capture_code else None,
             outcome=self.outcome,
             error_type=None

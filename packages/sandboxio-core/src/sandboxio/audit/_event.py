@@ -12,8 +12,9 @@ from ..models import AppliedCap, AppliedPolicy, IsolationTier
 
 __all__ = ["AuditEvent", "Outcome"]
 
-Outcome = Literal["ok", "error", "timeout", "cancelled", "killed"]
-"""How an operation ended: ``"killed"`` is a stream that its reader left or killed early."""
+Outcome = Literal["ok", "error", "timeout", "cancelled", "killed", "abandoned"]
+"""How an operation ended: ``"killed"`` is a stream that its reader left or killed early, and
+``"abandoned"`` one that nobody had left when its sandbox was ended."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,7 +37,8 @@ class AuditEvent:
         duration_ms: From the call to its end.
         bytes_in: Sent into the sandbox: stdin, code, file content.
         bytes_out: Taken out of it: output, file content.
-        network_denials: Blocked attempts to reach the network, where the backend counts them.
+        network_denials: Attempts to reach the network that the policy blocked meanwhile; ``None``
+            where the backend does not count them, which says nothing about whether there were any.
         code: The source text, with ``AuditConfig(capture_code=True)`` only.
         outcome: How it ended. A command that exits non-zero has done what it was asked: ``"ok"``.
         error_type: Class of the error that the caller got.
@@ -65,7 +67,7 @@ class AuditEvent:
         ...     duration_ms=2,
         ...     bytes_in=0,
         ...     bytes_out=0,
-        ...     network_denials=0,
+        ...     network_denials=None,
         ... )
         <AuditEvent exec local:sbx-1 container ok exit=0 2 ms>
     """
@@ -83,7 +85,7 @@ class AuditEvent:
     duration_ms: int
     bytes_in: int
     bytes_out: int
-    network_denials: int
+    network_denials: int | None
     code: str | None = None
     outcome: Outcome = "ok"
     error_type: str | None = None

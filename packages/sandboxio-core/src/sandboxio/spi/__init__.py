@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..guest.files import file_error
     from ._clock import Clock, SuppliesClock
     from ._command import CommandPlugin
+    from ._denials import CountsDenials
     from ._driver import (
         BackendDriver,
         CodeResult,
@@ -54,6 +55,7 @@ _LAZY = {
     "Clock": "._clock",
     "SuppliesClock": "._clock",
     "CommandPlugin": "._command",
+    "CountsDenials": "._denials",
     "BackendDriver": "._driver",
     "CodeResult": "._driver",
     "Command": "._driver",
@@ -78,6 +80,7 @@ __all__ = [
     "CodeResult",
     "Command",
     "CommandPlugin",
+    "CountsDenials",
     "DriverBackend",
     "DsnParameter",
     "ExitCause",

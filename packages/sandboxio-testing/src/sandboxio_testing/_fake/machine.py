@@ -44,6 +44,7 @@ class Machine:
         self._internet = internet
         self._policy = policy
         self._timer: Timer | None = None
+        self.denials = 0
         self.tree = Tree(clock.wall_time, disk_mb << 20)
         self.kernel = Kernel(
             self.tree,
@@ -132,7 +133,12 @@ class Machine:
     def fetch(self, proc: Proc, url: str) -> Page | Reply:
         """Ask for a URL from inside."""
         page = network.local_page(proc, url)
-        return self._internet.request(self._policy, url) if page is None else page
+        if page is not None:
+            return page
+        answer = self._internet.request(self._policy, url)
+        if answer in (Reply.DENIED_NAME, Reply.DENIED_ADDRESS):
+            self.denials += 1
+        return answer
 
     def _shell(self, proc: Proc, args: tuple[str, ...]) -> Steps:
         found = options("sh", args, flags="eu", values="c", stop_at_first=True)

@@ -144,6 +144,11 @@ class FakeSandbox(MachineFiles):
             notes=("The fake isolates nothing, because it runs nothing.",),
         )
 
+    @property
+    def network_denials(self) -> int:
+        """How often code of it tried to reach what its policy denies."""
+        return self.machine.denials
+
     async def alive(self) -> bool:
         """Say whether it still exists."""
         self._world.faults.check_provider()

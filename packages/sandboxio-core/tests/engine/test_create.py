@@ -118,6 +118,22 @@ async def test_what_the_backend_cannot_do_is_refused_before_anything_exists(
     assert driver.requests == []
 
 
+@pytest.mark.parametrize(
+    "resources",
+    [Resources(cpu=1), Resources(memory_mb=1), Resources(disk_mb=1), Resources(processes=1)],
+    ids=repr,
+)
+async def test_caps_of_a_template_are_a_matter_of_where_to_set_them(
+    backend: DriverBackend, driver: Any, resources: Resources
+) -> None:
+    driver.default_resources = Resources()
+    driver.resources_hint = "Build a template with what you need."
+    with pytest.raises(ConfigurationError) as caught:
+        await backend.create(resources=resources)
+    assert "template" in caught.value.hint
+    assert driver.requests == []
+
+
 async def test_backend_without_a_network_policy_creates_nothing(
     backend: DriverBackend, driver: Any
 ) -> None:

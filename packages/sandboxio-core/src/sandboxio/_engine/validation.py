@@ -236,7 +236,9 @@ def check_resources(
                 f"Resources.{name} must be above 0, not {value}. A cap can be raised, never unset."
             )
         if default is None:
-            if name == "disk_mb":
+            # A backend that enforces none of them has its caps in the template: that is a matter of
+            # where to set them. One that merely lacks this one cannot do it.
+            if name == "disk_mb" and defaults != Resources():
                 raise CapabilityNotSupported(
                     f"The {backend!r} backend cannot enforce Resources.disk_mb.", hint=hint or None
                 )

@@ -184,7 +184,7 @@ class CappingContract(ContractBase):
         await refused(oracle, self.with_caps(subject, Resources(**{cap: ASKED[cap]})))
 
     @clause("caps.of-the-template")
-    @pytest.mark.parametrize("cap", ["cpu", "memory_mb", "processes"])
+    @pytest.mark.parametrize("cap", ASKED)
     async def test_caps_of_the_template_cannot_be_asked_for(
         self, subject: Backend, oracle: Oracle, cap: str
     ) -> None:

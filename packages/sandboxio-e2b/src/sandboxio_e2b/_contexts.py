@@ -7,7 +7,7 @@ import base64
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from sandboxio.errors import (
     CapabilityNotSupported,
@@ -17,7 +17,9 @@ from sandboxio.errors import (
 )
 from sandboxio.models import Capability, RichOutput
 from sandboxio.spi import CodeResult
-from sandboxio_e2b._client import Client, Native
+
+if TYPE_CHECKING:
+    from sandboxio_e2b._client import Client, Native
 
 __all__ = ["Contexts"]
 

@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Mapping
 from importlib import resources
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from sandboxio.errors import (
     ConnectError,
@@ -18,8 +18,10 @@ from sandboxio.errors import (
     SandboxUnreachable,
 )
 from sandboxio.spi import Command, GuestChannel, GuestInit, GuestSandbox
-from sandboxio_e2b._client import Client, Native
 from sandboxio_e2b._link import Link, LinkTransport
+
+if TYPE_CHECKING:
+    from sandboxio_e2b._client import Client, Native
 
 __all__ = ["Guest"]
 

@@ -21,6 +21,7 @@ import shlex
 import socket
 from collections.abc import Callable
 from importlib import resources
+from typing import TYPE_CHECKING
 
 from sandboxio.errors import (
     CreationError,
@@ -29,7 +30,9 @@ from sandboxio.errors import (
     SandboxUnreachable,
 )
 from sandboxio.spi import GUEST_PROGRAM, SocketTransport
-from sandboxio_e2b._client import Client, Command, Native
+
+if TYPE_CHECKING:
+    from sandboxio_e2b._client import Client, Command, Native
 
 __all__ = ["Link", "LinkTransport"]
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from typing import TYPE_CHECKING
 
 from sandboxio.errors import ConfigurationError, CreationError
 from sandboxio.models import AppliedCap, AppliedPolicy, IsolationTier, NetworkPolicy
-from sandboxio_e2b._client import Info
+
+if TYPE_CHECKING:
+    from sandboxio_e2b._client import Info
 
 __all__ = ["check_network", "policy_of"]
 

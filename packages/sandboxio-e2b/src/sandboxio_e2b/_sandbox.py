@@ -7,6 +7,7 @@ import secrets as randomness
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from sandboxio.errors import OutputLimitExceeded, SandboxUnreachable
 from sandboxio.models import AppliedPolicy, Capability, FileInfo
@@ -18,11 +19,13 @@ from sandboxio.spi import (
     ProcessDriver,
     run_to_the_end,
 )
-from sandboxio_e2b._client import Client, Native
 from sandboxio_e2b._contexts import MAX_OUTPUT, Contexts
 from sandboxio_e2b._guest import Guest
 from sandboxio_e2b._portal import Portal
 from sandboxio_e2b._process import LinkedProcess
+
+if TYPE_CHECKING:
+    from sandboxio_e2b._client import Client, Native
 
 __all__ = ["CAPABILITIES", "E2BSandbox"]
 

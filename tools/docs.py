@@ -1,27 +1,45 @@
-"""Check that the documentation is true: links lead somewhere, and every example runs.
+"""Check that the documentation is true: generated pages are current, links lead somewhere, code runs.
 
-``docs [word ...]`` runs only the examples whose path holds one of the words.
+``docs``                 everything, the site in ``site/`` included
+``docs --write``         bring the generated pages up to date first
+``docs WORD ...``        run only the pages and examples whose path holds one of the words
 """
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
+import docs_blocks
+import docs_console
+import docs_site
+import gen_cli
+import gen_errors
+import gen_llms
+
 ROOT: Final = Path(__file__).resolve().parent.parent
-EXAMPLES: Final = ROOT / "docs" / "examples"
-EXAMPLE_BOUND: Final = 120.0
-"""Seconds that an example may take; they take one or two."""
+DOCS: Final = ROOT / "docs"
+EXAMPLES: Final = DOCS / "examples"
+EXAMPLE_BOUND: Final = 180.0
+"""Seconds that an example or the blocks of a page may take; they take one or two."""
+
+AT_ONCE: Final = 2
+"""Pages and examples that run at the same time: most of each is a Python that starts."""
 
 LINK: Final = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 HEADING: Final = re.compile(r"^#+\s+(.*?)\s*$", re.MULTILINE)
 FENCE: Final = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
-def pages() -> list[Path]:
+def tracked() -> list[Path]:
     """Return every Markdown file that git tracks, or would."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", "*.md"],
@@ -31,6 +49,14 @@ def pages() -> list[Path]:
         check=True,
     ).stdout
     return [ROOT / name for name in listed.splitlines() if (ROOT / name).exists()]
+
+
+def executed() -> list[Path]:
+    """Return the pages whose blocks run: the README, and everything in docs/."""
+    return [path for path in tracked() if path == ROOT / "README.md" or path.is_relative_to(DOCS)]
+
+
+# --- links, on the pages as a repository's web site shows them -----------------------------------
 
 
 def anchors(page: Path) -> set[str]:
@@ -58,33 +84,111 @@ def broken_links(page: Path) -> list[str]:
     return problems
 
 
-def run_example(path: Path) -> bool:
-    """Run an example as a user would and show its output if it fails."""
+# --- the steps: each returns what is wrong -------------------------------------------------------
+
+
+def links() -> list[str]:
+    """Follow the links of every page."""
+    return [problem for page in tracked() for problem in broken_links(page)]
+
+
+def generated(*, write: bool) -> list[str]:
+    """Compare the generated pages with what they are made from, or write them."""
+    arguments = ["--write"] if write else []
+    # The last one reads what the others write.
+    makers = {"errors": gen_errors.main, "cli": gen_cli.main, "llms": gen_llms.main}
+    return [f"generated pages: {name}" for name, make in makers.items() if make(arguments) != 0]
+
+
+def built() -> list[str]:
+    """Build the site and look at every page of it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--clean", "--strict"],
+        cwd=ROOT,
+        # The theme prints news of its makers, which is not ours to tell in every build.
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = (done.stdout + done.stderr).strip()
+    if done.returncode != 0 or said:
+        return [f"mkdocs: {said or done.returncode}"]
+    return docs_site.problems(ROOT / "site")
+
+
+def _run(command: list[str], path: Path, folder: str) -> list[str]:
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=EXAMPLE_BOUND,
+        check=False,
+    )
+    print(f"{'ok  ' if done.returncode == 0 else 'FAIL'} {path.relative_to(ROOT)}", flush=True)
+    return [done.stdout + done.stderr] if done.returncode else []
+
+
+def run_example(path: Path) -> list[str]:
+    """Run an example as a user would."""
     command = [sys.executable, "-W", "error", str(path)]
     if path.name.startswith("test_"):
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=EXAMPLE_BOUND, check=False
-    )
-    print(f"{'ok  ' if done.returncode == 0 else 'FAIL'} {path.relative_to(ROOT)}", flush=True)
-    if done.returncode:
-        print(done.stdout, done.stderr, sep="\n")
-    return done.returncode == 0
+    return _run(command, path, str(ROOT))
 
 
-def main(words: list[str]) -> int:
-    """Check everything and return an exit code."""
-    problems = [problem for page in pages() for problem in broken_links(page)]
-    for problem in problems:
-        print(problem)
-    examples = [
-        path
+def run_page(path: Path) -> list[str]:
+    """Run the blocks of a page."""
+    page = docs_blocks.read(path)
+    for block in page.blocks:
+        if block.skipped is None and (lacking := docs_blocks.lacking(page, block)):
+            print(f"skip {path.relative_to(ROOT)}:{block.line}: {lacking}", flush=True)
+    problems = [*page.problems, *docs_console.check(page)]
+    if not any(each.language == "python" and each.skipped is None for each in page.blocks):
+        return problems
+    with tempfile.TemporaryDirectory(prefix="docs-") as folder:
+        runner = str(ROOT / "tools" / "docs_run.py")
+        return problems + _run([sys.executable, "-W", "error", runner, str(path)], path, folder)
+
+
+def code(words: list[str]) -> list[str]:
+    """Run the examples and the blocks of all pages, or of those that a word names."""
+
+    def chosen(path: Path) -> bool:
+        return not words or any(word in str(path.relative_to(ROOT)) for word in words)
+
+    jobs: list[tuple[Callable[[Path], list[str]], Path]] = [
+        (run_example, path)
         for path in sorted(EXAMPLES.rglob("*.py"))
-        if path.name != "conftest.py" and (not words or any(word in str(path) for word in words))
+        if path.name != "conftest.py" and chosen(path)
     ]
-    failed = [path for path in examples if not run_example(path)]
-    print(f"{len(pages())} pages, {len(examples)} examples, {len(problems) + len(failed)} problems")
-    return 1 if problems or failed else 0
+    jobs += [(run_page, path) for path in executed() if chosen(path)]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        started = [pool.submit(run, path) for run, path in jobs]
+    return [wrong for job in started for wrong in job.result()]
+
+
+def main(arguments: list[str]) -> int:
+    """Check everything and return an exit code."""
+    words = [word for word in arguments if not word.startswith("-")]
+    steps: dict[str, Callable[[], list[str]]] = {"code": lambda: code(words)}
+    if not words:
+        write = "--write" in arguments
+        steps = {
+            "generated": lambda: generated(write=write),
+            "links": links,
+            "site": built,
+            **steps,
+        }
+    wrong = 0
+    for name, step in steps.items():
+        began = time.monotonic()
+        problems = step()
+        print("\n".join(problems) if problems else f"{name}: {time.monotonic() - began:.0f} s")
+        wrong += len(problems)
+    print(f"{wrong} problems")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

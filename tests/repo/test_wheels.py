@@ -7,7 +7,6 @@ that a requirement is missing.
 from __future__ import annotations
 
 import email
-import re
 import subprocess
 import sys
 import zipfile
@@ -17,6 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import pins
+import release_rehearsal
 import uv
 import workspace
 
@@ -114,15 +114,8 @@ def test_wheel_works_alone(
 
 
 def importable(member: workspace.Member) -> list[str]:
-    """The modules of a wheel but those whose libraries come with an extra.
-
-    The server of the local E2B and the properties of the suite are among these. What is called `inside` is sent into a sandbox as
-    text and runs there; nobody imports it.
-    """
-    elsewhere = re.compile(
-        r"sandboxio\.integrations\.|sandboxio_testing\.(e2b\._|suite\.properties)|.*\.inside\."
-    )
-    return [name for name in member.modules() if not elsewhere.match(name)]
+    """The modules of a wheel but those whose libraries come with an extra."""
+    return [name for name in member.modules() if not release_rehearsal.OPTIONAL.match(name)]
 
 
 def run_uv(*arguments: str, folder: Path) -> None:

@@ -16,6 +16,8 @@ TYPE_CHECKING = False  # as type checkers know it; importing typing would cost m
 if TYPE_CHECKING:
     from . import audit, errors, models, otel, protocols, spi
     from ._api import connect, create, register
+    from ._api.doctor import doctor
+    from ._api.doctor_report import BackendReport, DoctorReport, RoutingReport
     from ._api.sync import connect_sync, create_sync
     from ._api.sync_files import SyncFileSystem
     from ._api.sync_process import SyncProcess
@@ -75,6 +77,10 @@ _LAZY = {
     "connect": "._api",
     "create": "._api",
     "register": "._api",
+    "doctor": "._api.doctor",
+    "BackendReport": "._api.doctor_report",
+    "DoctorReport": "._api.doctor_report",
+    "RoutingReport": "._api.doctor_report",
     "connect_sync": "._api.sync",
     "create_sync": "._api.sync",
     "SyncFileSystem": "._api.sync_files",
@@ -147,6 +153,7 @@ __all__ = [
     "BackendConfig",
     "BackendNotFound",
     "BackendNotInstalled",
+    "BackendReport",
     "Capability",
     "CapabilityNotSupported",
     "ConfigurationError",
@@ -154,6 +161,7 @@ __all__ = [
     "CreateTimeout",
     "CreationError",
     "DiskFull",
+    "DoctorReport",
     "ExecResult",
     "ExecutionError",
     "ExecutionTimeout",
@@ -179,6 +187,7 @@ __all__ = [
     "ResourceLimitExceeded",
     "Resources",
     "RichOutput",
+    "RoutingReport",
     "Sandbox",
     "SandboxCorrupted",
     "SandboxError",
@@ -193,6 +202,7 @@ __all__ = [
     "connect_sync",
     "create",
     "create_sync",
+    "doctor",
     "errors",
     "models",
     "otel",

@@ -10,8 +10,16 @@ from pathlib import Path
 import pytest
 
 from sandboxio._cli import main
+from sandboxio._wiring.registry import default_registry
 
 Install = Callable[..., str]
+
+
+@pytest.fixture(autouse=True)
+def _registry_of_this_test_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers, and what it loads under a name, is no other test's."""
+    for name in ("_registered", "_plugins", "_backends", "_loading", "_making"):
+        monkeypatch.setattr(default_registry(), name, {})
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from ._endpoint import Endpoint, Tls, find_endpoint
 from ._pending import Pending
 from ._workers import Workers, threads_allowed
 
-__all__ = ["Engine", "EngineInfo", "ImageFacts"]
+__all__ = ["Engine", "EngineInfo", "ImageFacts", "engine_info"]
 
 T = TypeVar("T")
 
@@ -171,7 +171,9 @@ class Engine:
     async def info(self, *, fresh: bool = False) -> EngineInfo:
         """Ask what the engine is and can do; once, unless `fresh`."""
         if self._info is None or fresh:
-            self._info = await self._call("Asking the engine", _read_info)
+            self._info = await self._call(
+                "Asking the engine", lambda api: engine_info(api.info(), str(api.api_version))
+            )
         return self._info
 
     # ----- images
@@ -373,8 +375,8 @@ def _sdk_tls(tls: Tls) -> docker.tls.TLSConfig:
     return docker.tls.TLSConfig(client_cert=pair, ca_cert=tls.ca, verify=tls.verify)
 
 
-def _read_info(api: Api) -> EngineInfo:
-    info: Json = api.info()
+def engine_info(info: Json, api_version: str) -> EngineInfo:
+    """Read what an engine says of itself."""
     needed = {"MemoryLimit": "memory", "PidsLimit": "processes", "CpuCfsQuota": "CPU"}
     missing = [what for key, what in needed.items() if info.get(key) is False]
     if info.get("SwapLimit") is False and info.get("CgroupVersion", "1") == "1":
@@ -382,7 +384,7 @@ def _read_info(api: Api) -> EngineInfo:
     runtimes: Json = info.get("Runtimes") or {}
     return EngineInfo(
         version=str(info.get("ServerVersion", "?")),
-        api_version=str(api.api_version),
+        api_version=api_version,
         platform=f"{info.get('OSType', '?')}/{info.get('Architecture', '?')}",
         cgroup_version=str(info.get("CgroupVersion", "1")),
         runtimes={name: str(entry.get("path") or name) for name, entry in sorted(runtimes.items())},

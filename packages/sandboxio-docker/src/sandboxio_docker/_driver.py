@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import anyio
 
 from sandboxio.errors import ConnectError, CreationError, SandboxUnreachable
 from sandboxio.models import Capability, Health, IsolationTier, ManagedSandbox, Resources
-from sandboxio.spi import ProvisionRequest, SandboxDriver
+from sandboxio.spi import Check, ProvisionRequest, SandboxDriver
 
 from ._client import Engine, ImageFacts
 from ._config import DEFAULT_IMAGE, DockerConfig
-from ._errors import ImageMissing
+from ._doctor import diagnose
+from ._errors import CAPS_HINT, ImageMissing
 from ._exec_sandbox import EXEC_CAPABILITIES
 from ._labels import MANAGED, filters_for, managed_sandbox
 from ._pending import Pending
@@ -76,8 +77,7 @@ class DockerDriver:
         if info.missing_limits:
             raise CreationError(
                 "The Docker Engine cannot enforce these caps: " + ", ".join(info.missing_limits),
-                hint="A rootless engine needs cgroup delegation: "
-                "https://docs.docker.com/engine/security/rootless/",
+                hint=CAPS_HINT,
                 retryable=False,
             )
         isolation = check_runtime(self._config.runtime, info.default_runtime, info.runtimes)
@@ -170,7 +170,7 @@ class DockerDriver:
             return Health(
                 ok=False,
                 detail=f"Docker Engine {info.version} cannot enforce these caps: {missing}",
-                hint="A rootless engine needs cgroup delegation.",
+                hint=CAPS_HINT,
                 facts=facts,
             )
         return Health(
@@ -178,3 +178,7 @@ class DockerDriver:
             detail=f"Docker Engine {info.version} at {self._engine.endpoint}",
             facts=facts,
         )
+
+    def diagnose(self) -> AsyncIterator[Check]:
+        """Say where the engine is, how that was found, and what it can do."""
+        return diagnose(self._config)

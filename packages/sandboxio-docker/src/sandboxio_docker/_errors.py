@@ -20,7 +20,12 @@ from sandboxio.errors import (
 
 from ._endpoint import Endpoint
 
-__all__ = ["ImageMissing", "refused", "unreachable"]
+__all__ = ["CAPS_HINT", "ImageMissing", "refused", "unreachable"]
+
+CAPS_HINT = (
+    "A rootless engine needs cgroup delegation: https://docs.docker.com/engine/security/rootless/"
+)
+"""How an engine comes to enforce the caps that it does not."""
 
 MAX_TEXT = 500
 """Characters of the engine's own words that an error repeats."""

@@ -11,7 +11,7 @@ import anyio
 from sandboxio.errors import ConnectError, SandboxError
 from sandboxio.models import IsolationTier
 from sandboxio.spi import GuestChannel, SocketTransport
-from sandboxio_local import _bwrap, _cgroup, _end, _health, _plan, _record
+from sandboxio_local import _bwrap, _cgroup, _doctor, _end, _health, _plan, _record
 from sandboxio_local._caps import defaults
 from sandboxio_local._garbage import collect_abandoned
 from sandboxio_local._launch import Wardens
@@ -20,10 +20,10 @@ from sandboxio_local._sandbox import CAPABILITIES, LocalSandbox
 from sandboxio_local._state import CONTROL, StateDirectory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from sandboxio.models import Capability, Health, ManagedSandbox, Resources
-    from sandboxio.spi import ProvisionRequest
+    from sandboxio.spi import Check, ProvisionRequest
 
 __all__ = ["LocalDriver"]
 
@@ -112,6 +112,10 @@ class LocalDriver:
     async def health(self) -> Health:
         """Say whether a sandbox could be made now."""
         return await _in_thread(_health.examine)
+
+    def diagnose(self) -> AsyncIterator[Check]:
+        """Say all that there is to know of this host."""
+        return _doctor.diagnose()
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

@@ -11,7 +11,7 @@ from sandboxio.errors import SandboxError
 from sandboxio.models import Health
 from sandboxio_local import _bwrap, _cgroup, _errors, _plan, _python
 
-__all__ = ["examine"]
+__all__ = ["examine", "probe"]
 
 PROBE_BOUND: Final = 1.5
 """Seconds for a sandbox that runs nothing; it takes four milliseconds, and a caller waits two."""
@@ -32,7 +32,7 @@ def examine() -> Health:
         ("guest python", interpreter.path),
         ("kernel", os.uname().release),
     )
-    problem = _probe(bubblewrap.path)
+    problem = probe(bubblewrap.path)
     if problem is not None:
         detail, hint = problem
         return Health(ok=False, detail=detail, hint=hint, facts=facts)
@@ -53,7 +53,8 @@ def _egress() -> str:
     return "deny only"
 
 
-def _probe(path: str) -> tuple[str, str] | None:
+def probe(path: str) -> tuple[str, str] | None:
+    """Make the smallest sandbox; return what is wrong and how to repair it, or ``None``."""
     command = [path, "--unshare-user", "--unshare-pid", "--unshare-net", "--ro-bind", "/", "/"]
     command += ["--proc", "/proc", "--dev", "/dev", "--die-with-parent", "true"]
     try:

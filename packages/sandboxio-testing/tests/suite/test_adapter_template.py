@@ -115,6 +115,26 @@ def test_template_works_by_its_name_and_a_broken_plugin_harms_only_its_own(
     assert done.stdout == "hello\nbroken: OSError\n"
 
 
+def test_doctor_lists_the_template_and_a_broken_plugin_by_its_own_name(outside: Outside) -> None:
+    done = outside("-I", "-W", "error", "-m", "sandboxio._cli", "doctor", "--json")
+    assert done.returncode == 1, "a plugin is broken"
+    assert done.stderr == ""
+    found = {backend["name"]: backend for backend in json.loads(done.stdout)["backends"]}
+    template, broken = found["template"], found["broken"]
+    assert (template["installed"], template["ok"]) == (True, True), template["checks"]
+    assert template["isolation"]["tier"] == "unknown"
+    assert template["versions"]["sandboxio-template"] == "0.1.0"
+    assert "memory" in template["checks"][0]["detail"]
+    assert (broken["installed"], broken["ok"]) == (True, False)
+    assert broken["versions"] == {"sandboxio-broken": "0.1.0"}
+    (check,) = broken["checks"]
+    assert (check["name"], check["status"]) == ("plugin", "failed")
+    assert "cannot be imported" in check["detail"]
+    assert check["hint"] == "Reinstall or remove sandboxio-broken."
+    assert [found[name]["installed"] for name in ("docker", "e2b", "local")] == [False] * 3
+    assert found["docker"]["install"] == 'uv pip install "sandboxio[docker]"'
+
+
 def test_template_keeps_the_contract(outside: Outside, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     done = outside("-m", "pytest", "-q", "tests", f"--sandboxio-report={report}")

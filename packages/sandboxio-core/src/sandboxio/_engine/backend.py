@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets as randomness
 import warnings
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 
 from .._observe.record import Subject
 from .._observe.redaction import Redactor, credentials_in
@@ -20,10 +20,11 @@ from ..errors import (
 )
 from ..models import Capability, Health, IsolationTier, ManagedSandbox, NetworkPolicy, Resources
 from ..protocols import DEFAULT_TIMEOUT
-from ..spi import BackendDriver, Outcome, ProvisionRequest, SandboxDriver, run_to_the_end
+from ..spi import BackendDriver, Check, Outcome, ProvisionRequest, SandboxDriver, run_to_the_end
 from ..spi._clock import clock_of
 from ..spi._denials import denials_of
 from .boundary import boundary
+from .diagnosis import diagnosis
 from .live import LiveSandbox
 from .recording import Recorder
 from .sandbox import EngineSandbox
@@ -341,6 +342,10 @@ class DriverBackend:
         return Health(
             ok=False, detail=f"no answer within {HEALTH_BOUND:g} s", hint="Is it running?"
         )
+
+    def diagnose(self) -> AsyncIterator[Check]:
+        """Yield what `sandboxio doctor` shows of this backend; whoever asks has a bound of its own."""
+        return diagnosis(self._driver)
 
     def _check_id(self, sandbox_id: object) -> str:
         checked = check_text(sandbox_id, "sandbox_id")

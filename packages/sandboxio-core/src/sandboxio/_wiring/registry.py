@@ -35,6 +35,8 @@ class Registry:
     def __init__(self) -> None:
         self._registered: dict[str, Callable[[], Backend]] = {}
         self._plugins: dict[str, BackendPlugin] = {}
+        self._loading: dict[str, threading.RLock] = {}
+        self._making: dict[object, threading.RLock] = {}
         self._backends: dict[object, Backend] = {}
         self._redirect: _Redirect | None = None
         self._lock = threading.RLock()
@@ -106,6 +108,9 @@ class Registry:
         with self._lock:
             if name in self._hidden:
                 raise self._missing(name)
+            loading = self._loading.setdefault(name, threading.RLock())
+        # Not under the lock of all: a wheel that hangs while it is loaded holds up no other.
+        with loading:
             if name not in self._plugins:
                 self._plugins[name] = self._load(name)
             return self._plugins[name]
@@ -152,16 +157,23 @@ class Registry:
         with self._lock:
             if name in self._registered or self._redirected(name) is not None:
                 return self.backend(name)
-            plugin = self.plugin(name)
-            options = tuple(
-                _key(getattr(config, field.name))
-                for field in fields(config)
-                if field.name not in _COMMON
-            )
-            key = (name, type(config), options)
-            if key not in self._backends:
-                self._backends[key] = plugin.factory(config)
-            return self._backends[key]
+        plugin = self.plugin(name)
+        options = tuple(
+            _key(getattr(config, field.name))
+            for field in fields(config)
+            if field.name not in _COMMON
+        )
+        key = (name, type(config), options)
+        with self._lock:
+            backends = self._backends
+            making = self._making.setdefault(key, threading.RLock())
+        # As above: a factory loads an SDK, which takes its time.
+        with making:
+            if key not in backends:
+                made = plugin.factory(config)
+                with self._lock:
+                    backends[key] = made
+            return backends[key]
 
 
 @lru_cache(maxsize=1)

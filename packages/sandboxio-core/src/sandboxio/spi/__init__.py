@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Transport,
     )
     from ..guest.files import file_error
+    from ._check import Check, SupportsDiagnosis
     from ._clock import Clock, SuppliesClock
     from ._command import CommandPlugin
     from ._denials import CountsDenials
@@ -52,6 +53,8 @@ _LAZY = {
     "SocketTransport": "..guest",
     "Transport": "..guest",
     "file_error": "..guest.files",
+    "Check": "._check",
+    "SupportsDiagnosis": "._check",
     "Clock": "._clock",
     "SuppliesClock": "._clock",
     "CommandPlugin": "._command",
@@ -76,6 +79,7 @@ __all__ = [
     "GUEST_PROGRAM",
     "BackendDriver",
     "BackendPlugin",
+    "Check",
     "Clock",
     "CodeResult",
     "Command",
@@ -96,6 +100,7 @@ __all__ = [
     "SocketTransport",
     "SuppliesClock",
     "SupportsCode",
+    "SupportsDiagnosis",
     "Transport",
     "default_registry",
     "file_error",

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 
 from anyio.lowlevel import checkpoint
 
 from sandboxio.errors import ConfigurationError, ConnectError
 from sandboxio.models import Capability, Health, IsolationTier, ManagedSandbox, Resources
-from sandboxio.spi import ProvisionRequest
+from sandboxio.spi import Check, ProvisionRequest
 
 from .calls import Call
 from .clock import VirtualClock
+from .doctor import check_of
 from .sandbox import DEFAULTS, FakeSandbox
 from .world import World
 
@@ -168,6 +169,10 @@ class FakeDriver:
                 what = "it is simulated that its provider refuses or does not answer"
                 return Health(ok=False, detail=what, hint="fake.simulate()")
             return Health(ok=True, detail="in memory; it runs nothing")
+
+    async def diagnose(self) -> AsyncIterator[Check]:
+        """Say what is simulated."""
+        yield check_of(self._world.faults)
 
     def _note(self, op: str, sandbox_id: str | None = None) -> None:
         self._world.calls.append(Call(op=op, at=self.clock.current_time(), sandbox_id=sandbox_id))

@@ -143,6 +143,7 @@ class ExecHost:
             self.tool("grep"),
             _scripts.KILL,
             self.path(command.cwd or "."),
+            "1" if command.env.get("HOME") == "" else "",
             *command.argv,
         ]
         env = [f"{key}={value}" for key, value in {**command.env, _scripts.MARK: mark}.items()]

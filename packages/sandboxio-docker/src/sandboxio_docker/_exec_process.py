@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 import anyio
 
-from sandboxio.errors import PathNotFound, ProcessLimitExceeded, ProviderError, SandboxGone
+from sandboxio.errors import ProcessLimitExceeded, ProviderError, SandboxGone
 from sandboxio.models import OutputChunk
-from sandboxio.spi import Command, ExitCause, ProcessExit
+from sandboxio.spi import Command, ExitCause, ProcessExit, file_error
 
 from ._transport import FrameReader
 
@@ -23,6 +23,10 @@ LAST_WORDS = 1.0
 
 MAX_PREAMBLE = 1 << 16
 """Bytes before a command says that it starts; only an engine that complains says anything else."""
+
+MAX_EARLY = 1 << 24
+"""Bytes of the command's stdout that may overtake the word on stderr that it starts: the engine reads
+the two apart from each other."""
 
 LATE = 99
 """Exit code of what watches over a command's deadline, when it had to end it."""
@@ -50,6 +54,7 @@ class ExecProcess:
         self._unsent = memoryview(command.stdin)
         self._stdin_open = command.keep_stdin_open
         self._eof_sent = not command.stdin and not command.keep_stdin_open
+        self._input_gone = False
         self._leader = 0
         self._chunks: deque[OutputChunk] = deque()
         self._held: dict[Stream, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
@@ -63,7 +68,7 @@ class ExecProcess:
         """Wait until the shell says that the command starts.
 
         Raises:
-            PathNotFound: The directory does not exist.
+            FileSystemError: The directory does not exist, or is none.
             ProcessLimitExceeded: The container may not have another process.
         """
         said = bytearray()
@@ -78,13 +83,13 @@ class ExecProcess:
             line, newline, rest = held.partition(self._mark + b" ")[2].partition(b"\n")
             if newline:
                 held[:] = rest
-                if bytes(line) == b"nodir":
-                    raise PathNotFound(f"{cwd!r} is no directory in the sandbox.", path=cwd)
+                if line.startswith(b"errno "):
+                    raise file_error(int(line[6:]), cwd)
                 self._leader = int(line)
                 self._held["stdout"] += said
                 self._sort()
                 return
-            if not pieces or len(held) + len(said) > MAX_PREAMBLE:
+            if not pieces or len(held) > MAX_PREAMBLE or len(said) > MAX_EARLY:
                 raise self._not_started(bytes(said + held))
 
     def _not_started(self, said: bytes) -> Exception:
@@ -146,9 +151,10 @@ class ExecProcess:
             while self._unsent:
                 self._unsent = self._unsent[transport.send_nowait(self._unsent) :]
                 if self._unsent:
-                    await transport.wait_sendable()
+                    await self._reader.wait_sendable()
         except OSError:
             self._unsent = memoryview(b"")  # it closed its stdin; what it did not want is dropped
+            self._input_gone = True
         if not self._stdin_open and not self._eof_sent:
             self._eof_sent = True
             self._reader.end_input()
@@ -200,6 +206,8 @@ class ExecProcess:
 
     async def send(self, data: bytes) -> None:
         """Write to stdin."""
+        if self._input_gone:
+            return
         self._unsent = memoryview(data)
         try:
             await self._send_rest()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sandboxio.errors import SandboxGone
+from sandboxio.errors import ProcessLimitExceeded, ProviderError, SandboxGone
 from sandboxio.models import AppliedPolicy, Capability
 
 from ._exec_files import ExecFiles
@@ -84,7 +84,17 @@ class ExecSandbox(ExecFiles):
             raise SandboxGone("The sandbox has ended.")
         before = await self._container.counts()
         command = replace(command, env={**self._env, **command.env})
-        return CappedProcess(await self._host.start(command), self._container, before)
+        try:
+            process = await self._host.start(command)
+        except ProviderError as error:
+            # The runtime's own words for that differ from time to time.
+            now = await self._container.counts()
+            if now.process_refused > before.process_refused:
+                raise ProcessLimitExceeded(
+                    "The sandbox may not start another process.", limit="processes"
+                ) from error
+            raise
+        return CappedProcess(process, self._container, before)
 
     async def alive(self) -> bool:
         """Ask the engine whether the container still runs."""

@@ -81,15 +81,22 @@ done
 printf 'left:%s\\0' "$tree"
 """
 
-# $1: mark; $2: seconds; $3: sleep; $4: grep; $5: the script KILL; $6: directory; other: the command.
-# It says on stderr who it is before the command starts, and on both streams when it has ended:
+# $1: mark; $2: seconds; $3: sleep; $4: grep; $5: the script KILL; $6: directory; $7: "1" if HOME is
+# to be empty, which engines take for missing and fill in; other: the command. It says on stderr who it is before the command starts, and on both streams when it has ended:
 # what comes behind that is from children in the background. The separators around the mark are in no
 # process's arguments or environment, so that a command that prints these ends nothing. The traps, which keep this shell alive when
 # the command signals its group, come after the fork of what must die of the same signals.
 RUN = """
 mark=$1 limit=$2 sleep=$3 grep=$4 script=$5
-cd "$6" 2>/dev/null || { printf '\\036%s\\036 nodir\\n' "$mark" >&2; exit 0; }
-shift 6
+cd "$6" 2>/dev/null || {
+  errno=2
+  [ -e "$6" ] && errno=20
+  [ -d "$6" ] && errno=13
+  printf '\\036%s\\036 errno %s\\n' "$mark" "$errno" >&2
+  exit 0
+}
+[ "$7" = 1 ] && HOME=
+shift 7
 exec 3>&2 2>/dev/null
 (
   trap 'kill "$timer"; exit 0' TERM

@@ -67,6 +67,19 @@ class FrameReader:
             if has_ended(self._ending):
                 return b""
 
+    async def wait_sendable(self) -> None:
+        """Wait until there is room to send.
+
+        Raises:
+            OSError: The container has ended, and nobody will ever make room.
+        """
+        while True:
+            with anyio.move_on_after(END_POLL):
+                await self.transport.wait_sendable()
+                return
+            if self._ending is not None and has_ended(self._ending):
+                raise ConnectionResetError("the container has ended")
+
     def end_input(self) -> None:
         """Say that nothing more will be sent; output still comes."""
         with suppress(OSError):

@@ -11,11 +11,16 @@ from importlib import metadata
 from .._wiring.commands import command, command_names, command_summary
 from ..errors import SandboxError
 from ..spi import CommandPlugin
-from . import demo, doctor, route
+from . import demo, doctor, reap, route
 
 __all__ = ["CORE", "build_parser"]
 
-CORE: tuple[CommandPlugin, ...] = (doctor.COMMAND, demo.COMMAND, route.COMMAND)
+CORE: tuple[CommandPlugin, ...] = (
+    doctor.COMMAND,
+    demo.COMMAND,
+    route.COMMAND,
+    reap.COMMAND,
+)
 """The commands of this wheel. No other wheel can replace one."""
 
 AddParser = Callable[..., argparse.ArgumentParser]

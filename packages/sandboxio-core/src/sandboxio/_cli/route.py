@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..models import Capability, IsolationTier
 from ..spi import CommandPlugin
+from .arguments import label, once
 from .render import Style
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ TIERS = tuple(tier.value for tier in IsolationTier if tier is not IsolationTier.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument(
-        "labels", metavar="key=value", nargs="*", type=_label, help="what the routes match on"
+        "labels", metavar="key=value", nargs="*", type=label, help="what the routes match on"
     )
     parser.add_argument(
         "--file", metavar="FILE", help="the routing file (default: the routing of auto://)"
@@ -42,13 +43,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the decision as JSON")
 
 
-def _label(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not (key and equals):
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form key=value")
-    return key, value
-
-
 def _capability(text: str) -> Capability:
     found = Capability.__members__.get(text.upper())
     if found is None:
@@ -65,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
 
     router = Router.default() if options.file is None else Router.from_file(options.file)
     request = RouteRequest(
-        labels=_once(options.labels),
+        labels=once(options.labels),
         needs=_all(options.needs),
         require_isolation=None if options.isolation is None else IsolationTier(options.isolation),
         region=options.region,
@@ -78,15 +72,6 @@ def run(options: argparse.Namespace) -> int:
         print(_rendered(decision, Style.for_stream(sys.stdout)))
     chosen = decision.chosen
     return 0 if chosen is not None and chosen.error_code is None else 1
-
-
-def _once(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
-    from ..errors import ConfigurationError
-
-    labels = dict(pairs)
-    if len(labels) < len(pairs):
-        raise ConfigurationError("A label is given twice.", hint="Give each key=value once.")
-    return labels
 
 
 def _all(needs: Sequence[Capability]) -> Capability:

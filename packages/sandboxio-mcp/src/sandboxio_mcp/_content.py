@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import mimetypes
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -125,9 +124,10 @@ def uri_of(path: str) -> str:
 def _rich(output: RichOutput, pages: Pages, room: int) -> Block:
     mime, data = output.mime_type, output.data
     if mime in IMAGES or mime.startswith("audio/"):
+        encoded = "".join(data.split())  # some interpreters break it into lines
         try:
-            size = len(base64.b64decode(data, validate=False))
-        except binascii.Error:
+            size = len(base64.b64decode(encoded, validate=True))
+        except ValueError:
             return TextContent(text=f"[{mime}: what the program displayed is not base64]")
         if size > room:
             return TextContent(
@@ -135,8 +135,8 @@ def _rich(output: RichOutput, pages: Pages, room: int) -> Block:
                 "it to a file and call read_file.]"
             )
         if mime in IMAGES:
-            return ImageContent(data=data.replace("\n", ""), mime_type=mime)
-        return AudioContent(data=data.replace("\n", ""), mime_type=mime)
+            return ImageContent(data=encoded, mime_type=mime)
+        return AudioContent(data=encoded, mime_type=mime)
     page = pages.first(data, mime_type=mime)
     text = "\n".join([_text(page), *_where_the_rest_is(page)])
     if mime in MARKUP:

@@ -6,6 +6,7 @@
     python3 tools/release.py ready TAG                whether the tree is what the tag says
     python3 tools/release.py notes TAG                the section of the changelog
     python3 tools/release.py floors WHEEL|all         the unit tests on the oldest versions it admits
+    python3 tools/release.py downstream [wheel]       the tests of released wheels, on this core
     python3 tools/release.py dry-run WHEEL|all        everything, in a clone that is thrown away
 
 Nothing here publishes: a tag does, through `.github/workflows/release.yml`.
@@ -125,6 +126,24 @@ def floors(root: Path, options: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
+def downstream(root: Path, options: argparse.Namespace) -> int:
+    """Run the tests of the last released wheels against core as it is here."""
+    import release_downstream
+
+    members = [
+        member for member in chosen(root, options.wheel) if release_downstream.sits_on_core(member)
+    ]
+    results = {
+        member.name: release_downstream.test(root, member, options.rest) for member in members
+    }
+    if all(result is None for result in results.values()):
+        print("Nothing that sits on core has been released yet, so nothing can break.")
+    failed = [name for name, result in results.items() if result]
+    if failed:
+        print(f"Released, and broken by this core: {', '.join(failed)}.")
+    return 1 if failed else 0
+
+
 def dry_run(root: Path, options: argparse.Namespace) -> int:
     """Rehearse the release of wheels."""
     import release_history
@@ -150,10 +169,16 @@ def parser() -> argparse.ArgumentParser:
         prog="release", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     verbs = top.add_subparsers(required=True, metavar="verb")
-    for name, verb in {"plan": plan, "floors": floors, "dry-run": dry_run}.items():
+    for name, verb in {
+        "plan": plan,
+        "floors": floors,
+        "downstream": downstream,
+        "dry-run": dry_run,
+    }.items():
         command = verbs.add_parser(name, help=verb.__doc__)
-        command.add_argument("wheel", nargs="?" if name == "plan" else None, default="all")
-        if name == "floors":
+        optional = name in {"plan", "downstream"}
+        command.add_argument("wheel", nargs="?" if optional else None, default="all")
+        if name in {"floors", "downstream"}:
             command.add_argument("rest", nargs="*", help="arguments for pytest, after --")
         command.set_defaults(verb=verb)
     command = verbs.add_parser("bump", help=bump.__doc__)

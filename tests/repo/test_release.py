@@ -13,6 +13,7 @@ import pytest
 import release
 import release_build
 import release_changelog
+import release_downstream
 import release_floors
 import release_history
 import release_plan
@@ -257,6 +258,29 @@ def test_lowest_versions_are_asked_for_by_the_wheel_and_the_rest_is_pinned(
     assert any(line.startswith("pytest==") for line in [*rest, *own]) or any(
         line.startswith("pytest>=") for line in own
     )
+
+
+# --- downstream
+
+
+def test_before_the_first_release_there_is_nothing_downstream(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(release_downstream, "CORE", "one")
+    two = release_plan.member_of(checkout, "two")
+    assert release_downstream.test(checkout, two, []) is None
+    assert capsys.readouterr().out == "two: not released yet\n"
+
+
+def test_release_that_does_not_admit_this_core_is_told_and_not_tested(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(release_downstream, "CORE", "one")
+    tag(checkout, "two==0.2.0")
+    project = checkout / "packages/one/pyproject.toml"
+    change(checkout, "one/pyproject.toml", project.read_text().replace("0.2.0", "0.3.0"))
+    assert release_downstream.test(checkout, release_plan.member_of(checkout, "two"), []) == 0
+    assert "two==0.2.0: does not admit core 0.3.0" in capsys.readouterr().out
 
 
 # --- the command line

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ..errors import ConfigurationError
 
-__all__ = ["label", "once"]
+__all__ = ["backend_names", "completed_by", "label", "once", "targets"]
 
 
 def label(text: str) -> tuple[str, str]:
@@ -28,3 +28,26 @@ def once(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
     if len(labels) < len(pairs):
         raise ConfigurationError("A label is given twice.", hint="Give each key=value once.")
     return labels
+
+
+def completed_by(action: argparse.Action, names: Callable[[], Iterable[str]]) -> None:
+    """Let the shell complete the values of an argument, where argcomplete is installed."""
+
+    def complete(**_context: object) -> list[str]:
+        return list(names())
+
+    # That is where argcomplete looks for it.
+    action.completer = complete  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def backend_names() -> list[str]:
+    """Return the names of all backends, installed or known, without loading one."""
+    from .._wiring.known import INSTALL_HINTS
+    from .._wiring.registry import default_registry
+
+    return sorted({*INSTALL_HINTS, *default_registry().names()})
+
+
+def targets() -> list[str]:
+    """Return a DSN for each backend."""
+    return ["auto://", *(f"{name}://" for name in backend_names())]

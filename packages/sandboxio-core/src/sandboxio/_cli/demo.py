@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ..errors import SandboxError
 from ..models import Capability
 from ..spi import CommandPlugin
+from .arguments import completed_by, targets
 from .render import Style
 
 if TYPE_CHECKING:
@@ -76,12 +77,13 @@ class Failed(Exception):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument(
+    backend = parser.add_argument(
         "--backend",
         metavar="DSN",
         default=DEFAULT_TARGET,
         help="where to run it (default: auto://, Docker if its daemon answers, else local)",
     )
+    completed_by(backend, targets)
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 

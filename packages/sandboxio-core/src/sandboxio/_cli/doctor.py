@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ..spi import Check, CommandPlugin
+from .arguments import backend_names, completed_by
 from .render import Style, plain
 
 if TYPE_CHECKING:
@@ -27,9 +28,10 @@ ROOMY = 72
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument(
+    backends = parser.add_argument(
         "backends", metavar="backend", nargs="*", help="look at these backends alone"
     )
+    completed_by(backends, backend_names)
     parser.add_argument(
         "--routing", metavar="FILE", help="look at the entries of this routing file, too"
     )

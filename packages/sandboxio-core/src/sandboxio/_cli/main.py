@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from ..errors import SandboxError
+from . import completion
 from .parsing import build_parser
 from .render import plain
 
@@ -23,6 +24,8 @@ INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
+    if completion.asked():
+        completion.complete(build_parser)
     words = sys.argv[1:] if arguments is None else list(arguments)
     debug = os.environ.get("SBX_DEBUG") == "1"
     if debug:

@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 from importlib import metadata
 
 from .._wiring.commands import command, command_names, command_summary
-from ..errors import SandboxError
 from ..spi import CommandPlugin
-from . import demo, doctor, reap, route
+from . import completion, demo, doctor, reap, route
 
 __all__ = ["CORE", "build_parser"]
 
@@ -20,6 +19,7 @@ CORE: tuple[CommandPlugin, ...] = (
     demo.COMMAND,
     route.COMMAND,
     reap.COMMAND,
+    completion.COMMAND,
 )
 """The commands of this wheel. No other wheel can replace one."""
 
@@ -28,12 +28,11 @@ AddParser = Callable[..., argparse.ArgumentParser]
 EXIT_CODES = "exit codes: 0 success, 1 a problem was found or the command failed, 2 wrong usage, 130 interrupted"
 
 
-def build_parser(words: Sequence[str], *, load_all: bool = False) -> argparse.ArgumentParser:
+def build_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """Return the parser of all commands.
 
     Args:
         words: The arguments, for a command of another wheel is loaded only if it is meant.
-        load_all: Load all of them; one that is broken is there without arguments.
     """
     parser = argparse.ArgumentParser(
         prog="sandboxio",
@@ -56,7 +55,7 @@ def build_parser(words: Sequence[str], *, load_all: bool = False) -> argparse.Ar
             continue
         if name == meant:
             _add(add, command(name))
-        elif not (load_all and _added(add, name)):
+        else:
             add(name, help=_one_line(command_summary(name)), add_help=False)
     return parser
 
@@ -74,14 +73,6 @@ def _add(add: AddParser, plugin: CommandPlugin) -> None:
     )
     plugin.add_arguments(parser)
     parser.set_defaults(run=plugin.run)
-
-
-def _added(add: AddParser, name: str) -> bool:
-    try:
-        _add(add, command(name))
-    except SandboxError:
-        return False
-    return True
 
 
 def _one_line(text: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..spi import CommandPlugin
-from .arguments import label, once
+from .arguments import backend_names, completed_by, label, once
 from .render import Style, plain
 
 if TYPE_CHECKING:
@@ -25,13 +25,14 @@ VERDICT_WIDTH = 8
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument(
+    backend = parser.add_argument(
         "--backend",
         metavar="NAME",
         action="append",
         default=[],
         help="only this backend; may be repeated (default: every one that is installed)",
     )
+    completed_by(backend, backend_names)
     parser.add_argument(
         "--label",
         metavar="key=value",

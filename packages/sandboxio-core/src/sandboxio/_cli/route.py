@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..models import Capability, IsolationTier
 from ..spi import CommandPlugin
-from .arguments import label, once
+from .arguments import completed_by, label, once
 from .render import Style
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--file", metavar="FILE", help="the routing file (default: the routing of auto://)"
     )
-    parser.add_argument(
+    needs = parser.add_argument(
         "--needs",
         metavar="CAPABILITY",
         action="append",
@@ -37,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_capability,
         help="a capability that the backend must have; may be repeated",
     )
+    completed_by(needs, lambda: Capability.__members__)
     parser.add_argument("--isolation", choices=TIERS, help="least isolation tier")
     parser.add_argument("--region", metavar="REGION", help="where the sandbox shall be")
     parser.add_argument("--backend", metavar="NAME", help="pin this entry of the file")

@@ -7,12 +7,18 @@ from collections.abc import AsyncGenerator
 import anyio
 import pytest
 
-from sandboxio import CapabilityNotSupported, ExecutionTimeout, SandboxUnreachable
+from sandboxio import (
+    CapabilityNotSupported,
+    ExecutionTimeout,
+    SandboxGone,
+    SandboxUnreachable,
+)
 from sandboxio.protocols import AsyncSandbox
 from sandboxio_e2b import E2BBackend
 from sandboxio_testing.e2b import Fault, LocalE2B
 
 EXECUTE = "POST /execute"
+START = "POST /process.Process/Start"
 BOUND = 110.0
 
 AWKWARD = {
@@ -69,6 +75,42 @@ async def test_timeout_ends_only_its_context(sandbox: AsyncSandbox) -> None:
         assert (await sandbox.run_code("print(1)", context_id="goes")).stdout == "1\n"
         assert (await sandbox.run_code("print(x)", context_id="goes")).exit_code == 1
         assert (await sandbox.run_code("print(x)", context_id="stays")).stdout == "1\n"
+
+
+STARTS = """
+import os, subprocess, time
+subprocess.Popen(["setsid", "sleep", {number!r}])
+subprocess.Popen(["sh", "-c", "sleep " + {number!r} + "; true"], env={{"PATH": os.environ["PATH"]}})
+if os.fork() == 0:
+    os.execve("/bin/sleep", ["sleep", {number!r}], {{}})
+"""
+
+
+async def test_timeout_ends_what_the_code_has_started(sandbox: AsyncSandbox) -> None:
+    """In whichever way it was started; what another context started lives on."""
+    with anyio.fail_after(BOUND):
+        await sandbox.run_code(STARTS.format(number="4721"), context_id="stays")
+        code = STARTS.format(number="4722") + "time.sleep(300)"
+        with pytest.raises(ExecutionTimeout):
+            await sandbox.run_code(code, context_id="goes", timeout=3)
+        listed = (await sandbox.run("ps ax")).stdout
+        assert listed.count("sleep 4721") >= 3
+        assert "sleep 4722" not in listed
+
+
+@pytest.mark.parametrize("route", ["DELETE /contexts/*", START])
+async def test_interpreter_that_cannot_be_ended_ends_the_sandbox(
+    backend: E2BBackend, server: LocalE2B, route: str
+) -> None:
+    async with await backend.create(timeout=600) as sandbox:
+        with anyio.fail_after(BOUND):
+            await sandbox.run_code("x = 1", context_id="a")
+            server.add(Fault(route=route, status=500, times=99))
+            with pytest.raises(ExecutionTimeout):
+                await sandbox.run_code("while True: pass", context_id="a", timeout=0.5)
+            assert not server.sandboxes
+            with pytest.raises(SandboxGone):
+                await sandbox.run_code("x", context_id="a")
 
 
 async def test_cut_answer_is_no_success(sandbox: AsyncSandbox, server: LocalE2B) -> None:

@@ -8,14 +8,24 @@ all. Every call is bounded by whoever makes it.
 from __future__ import annotations
 
 import contextvars
+import logging
+import shlex
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from importlib import resources
 from typing import Any, Protocol, cast
 
 import httpx
-from e2b import ApiParams, AsyncCommandHandle, SandboxInfo, SandboxQuery
+from e2b import (
+    ApiParams,
+    AsyncCommandHandle,
+    AuthenticationException,
+    SandboxInfo,
+    SandboxQuery,
+)
 from e2b_code_interpreter import (  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs]
     AsyncSandbox,
     Execution,
@@ -23,6 +33,7 @@ from e2b_code_interpreter import (  # type: ignore[import-untyped]  # pyright: i
 )
 
 from sandboxio.errors import SandboxError
+from sandboxio_e2b._credentials import hide
 from sandboxio_e2b._errors import answer_in, translated
 
 __all__ = ["Client", "Code", "Command", "Info", "Native"]
@@ -79,11 +90,22 @@ _execution: contextvars.ContextVar[Complete | None] = contextvars.ContextVar(
 )
 
 
+def _silent(_record: logging.LogRecord) -> bool:
+    """Drop what the SDK logs of a call of ours at level DEBUG: the code itself, secrets included."""
+    return _execution.get() is None
+
+
 class Native(AsyncSandbox):  # type: ignore[misc]  # its module has no type marker
     """E2B's own sandbox class, which also notes whether an execution's answer was cut.
 
     The SDK reports a truncated answer as a success, so its HTTP client is given a look at the end.
     """
+
+    @property
+    def tokens(self) -> tuple[str | None, ...]:
+        """What its calls carry to prove that they may be made."""
+        config = self.connection_config
+        return (config.api_key, self._envd_access_token, self.traffic_access_token)
 
     @property
     def _client(self) -> httpx.AsyncClient:
@@ -118,18 +140,19 @@ class _Watched(httpx.AsyncByteStream):
 class Command:
     """A command that runs in the background, with its stdin open."""
 
-    def __init__(self, native: Native, handle: AsyncCommandHandle[Any]) -> None:
+    def __init__(self, client: Client, native: Native, handle: AsyncCommandHandle[Any]) -> None:
+        self._client = client
         self._native = native
         self._handle = handle
 
     async def send(self, data: bytes, bound: float) -> None:
         """Write to its stdin, all of it or none."""
-        with mapped():
+        with self._client.mapped():
             await self._native.commands.send_stdin(self._handle.pid, data, request_timeout=bound)
 
     async def wait(self) -> int:
         """Return its exit code; -1 if a signal ended it."""
-        with mapped():
+        with self._client.mapped():
             try:
                 return int((await self._handle.wait()).exit_code)
             except Exception as error:
@@ -140,12 +163,12 @@ class Command:
 
     async def kill(self, bound: float) -> None:
         """Kill its process. Its children live on; that one is gone already is fine."""
-        with mapped():
+        with self._client.mapped():
             await self._native.commands.kill(self._handle.pid, request_timeout=bound)
 
     async def let_go(self) -> None:
         """Stop listening, which frees the connection, and leave it running."""
-        with mapped():
+        with self._client.mapped():
             await self._handle.disconnect()
 
 
@@ -154,6 +177,21 @@ class Client:
 
     def __init__(self, domain: str | None) -> None:
         self._domain = domain
+        self._natives = weakref.WeakSet[Native]()
+        # Once, however often: the logger knows its filters.
+        logging.getLogger(AsyncSandbox.run_code.__module__).addFilter(_silent)
+
+    @contextmanager
+    def mapped(self) -> Generator[None, None, None]:
+        """Turn what the SDK raises into errors of sandboxio, without credentials of this host."""
+        try:
+            yield
+        except SandboxError:
+            raise
+        except Exception as error:  # noqa: BLE001 - it is raised again, as what it is to a caller
+            tokens = [token for native in self._natives for token in native.tokens]
+            cause = hide(error, tokens)
+            raise translated(error) from cause
 
     def _options(self) -> ApiParams:
         options = ApiParams(retries=0, request_timeout=0)
@@ -172,7 +210,7 @@ class Client:
         key: str,
     ) -> Native:
         """Create a sandbox, or find the one that was created with the same key before."""
-        with mapped():
+        with self.mapped():
             native: Native = await Native.create(
                 template,
                 timeout,
@@ -182,12 +220,13 @@ class Client:
                 idempotency_key=key,
                 **self._options(),
             )
-            return native
+        self._natives.add(native)
+        return native
 
     async def info(self, sandbox_id: str) -> Info | None:
         """Return what E2B says of a sandbox, or ``None`` if it has none of that id."""
         try:
-            with mapped():
+            with self.mapped():
                 return _info(await Native.get_info(sandbox_id, **self._options()))
         except SandboxError as error:
             if _unknown(error):
@@ -201,18 +240,20 @@ class Client:
         that is asked for here is a second, which never shortens what is left and cannot lengthen it
         beyond that.
         """
-        with mapped():
-            return cast("Native", await Native.connect(sandbox_id, 1, **self._options()))
+        with self.mapped():
+            native = cast("Native", await Native.connect(sandbox_id, 1, **self._options()))
+        self._natives.add(native)
+        return native
 
     async def kill(self, sandbox_id: str) -> bool:
         """End a sandbox; ``False`` if there is none."""
-        with mapped():
+        with self.mapped():
             return bool(await Native.kill(sandbox_id, **self._options()))
 
     async def list(self, metadata: Mapping[str, str]) -> list[Info]:
         """List the sandboxes, running or paused, that have all of this metadata."""
         found: list[Info] = []
-        with mapped():
+        with self.mapped():
             pages = Native.list(SandboxQuery(metadata=dict(metadata)), PAGE, **self._options())
             while pages.has_next:
                 found += [_info(item) for item in await pages.next_items()]
@@ -230,7 +271,7 @@ class Client:
 
         ``timeout=0``: otherwise the SDK cancels the task that called this, whenever that is.
         """
-        with mapped():
+        with self.mapped():
             handle = await native.commands.run(
                 command,
                 background=True,
@@ -241,17 +282,36 @@ class Client:
                 on_stderr=on_stderr,
                 retain_output=False,
             )
-        return Command(native, handle)
+        return Command(self, native, handle)
 
     async def create_context(self, native: Native, language: str, bound: float) -> Any:
         """Start an interpreter."""
-        with mapped():
+        with self.mapped():
             return await native.create_code_context(language=language, request_timeout=bound)
 
     async def remove_context(self, native: Native, context: Any) -> None:
-        """End an interpreter."""
-        with mapped():
-            await native.remove_code_context(context)
+        """End an interpreter; that there is none of that id is fine."""
+        try:
+            with self.mapped():
+                await native.remove_code_context(context)
+        except SandboxError as error:
+            if not _unknown(error):
+                raise
+
+    async def end_started(self, native: Native, mark: str, session: int, bound: float) -> bool:
+        """Kill what code has started and left behind; says whether nothing is left.
+
+        As root, for that is who E2B's interpreters are; where nobody is, as who commands are.
+        """
+        script = resources.files("sandboxio_e2b.inside").joinpath("ended.py").read_text()
+        line = shlex.join(("python3", "-I", "-S", "-c", script, mark, str(session)))
+        run = native.commands.run
+        with self.mapped():
+            try:
+                handle = await run(line, True, user="root", timeout=0, request_timeout=bound)
+            except AuthenticationException:
+                handle = await run(line, True, timeout=0, request_timeout=bound)
+        return await Command(self, native, handle).wait() == 0
 
     async def execute(
         self,
@@ -265,7 +325,7 @@ class Client:
         note = Complete()
         token = _execution.set(note)
         try:
-            with mapped():
+            with self.mapped():
                 done = await native.run_code(
                     code,
                     context=context,
@@ -277,18 +337,6 @@ class Client:
         finally:
             _execution.reset(token)
         return done, note.end
-
-
-@contextmanager
-def mapped() -> Generator[None, None, None]:
-    """Turn what the SDK raises into errors of sandboxio."""
-    try:
-        yield
-    except Exception as error:
-        ours = translated(error)
-        if ours is error:
-            raise
-        raise ours from error
 
 
 def _unknown(error: SandboxError) -> bool:

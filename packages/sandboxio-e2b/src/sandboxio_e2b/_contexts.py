@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import re
+import secrets
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,6 +14,8 @@ from sandboxio.errors import (
     CapabilityNotSupported,
     OutputLimitExceeded,
     ProviderError,
+    SandboxError,
+    SandboxGone,
     SandboxUnreachable,
 )
 from sandboxio.models import Capability, RichOutput
@@ -26,8 +29,17 @@ __all__ = ["Contexts"]
 CREATE_BOUND = 60.0
 """Seconds for E2B to start an interpreter; it takes about one."""
 
-REMOVE_BOUND = 4.0
-"""Seconds for E2B to end an interpreter."""
+END_BOUND = 4.0
+"""Seconds to end an interpreter and what it has started; it takes a fraction of one."""
+
+MARK = "SANDBOXIO_CONTEXT"
+"""A variable of all that code in Python starts, by which it is found when it has to end."""
+
+BEGIN = """\
+import os
+os.environ[{name!r}] = {value!r}
+print(os.getpid() if os.getsid(0) == os.getpid() else 0)
+"""
 
 MAX_OUTPUT = 64 << 20
 """Characters that one call may return; the SDK holds all of them in memory."""
@@ -74,6 +86,8 @@ class Context:
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
         self.native: Any = None
+        self.mark = ""
+        self.session = 0
         self.env: dict[str, str] = {}
 
 
@@ -84,6 +98,8 @@ class Contexts:
         self._client = client
         self._native = native
         self._contexts: dict[tuple[str, str], Context] = {}
+        self.stuck = False
+        """Whether an interpreter could not be ended, so that code may still run in it."""
 
     async def run(
         self, code: str, language: str, context_id: str | None, env: Mapping[str, str]
@@ -117,22 +133,20 @@ class Contexts:
             except BaseException:
                 # The interpreter may still run the code. Interrupting it is not enough: E2B takes
                 # new code before it is interrupted, loses that, and never answers.
-                await self._end(context)
+                if not await self._ended(context):
+                    self.stuck = True
                 raise
             if context_id is None:
-                await self._end(context)
+                await self._ended(context)
             return result
 
     async def _in(
         self, context: Context, code: str, language: str, env: Mapping[str, str]
     ) -> CodeResult:
         if context.native is None:
-            async with asyncio.timeout(CREATE_BOUND):
-                context.native = await self._client.create_context(
-                    self._native, language, CREATE_BOUND
-                )
+            await self._begin(context, language, env)
         if dict(env) != context.env:
-            await self._execute(context, _environment(env))
+            await self._execute(context, _hidden(_environment(env)))
             context.env = dict(env)
         return await self._execute(context, code)
 
@@ -159,12 +173,37 @@ class Contexts:
             tuple(item for result in done.results for item in _outputs(result)),
         )
 
-    async def _end(self, context: Context) -> None:
-        """End an interpreter, for the next call to start another."""
+    async def _begin(self, context: Context, language: str, env: Mapping[str, str]) -> None:
+        """Start an interpreter, and let what it will start be known from the rest."""
+        async with asyncio.timeout(CREATE_BOUND):
+            context.native = await self._client.create_context(self._native, language, CREATE_BOUND)
+        if language == "python":
+            name, value = MARK, secrets.token_hex(8)
+            context.mark = f"{name}={value}"
+            script = BEGIN.format(name=name, value=value) + _environment(env)
+            told = await self._execute(context, _hidden(script))
+            context.env = dict(env)
+            session = told.stdout.strip()
+            context.session = int(session) if session.isdigit() else 0
+
+    async def _ended(self, context: Context) -> bool:
+        """End an interpreter and what it has started, for the next call to start another.
+
+        Says whether nothing of it is left.
+        """
         native, context.native, context.env = context.native, None, {}
-        if native is not None:
-            async with asyncio.timeout(REMOVE_BOUND):
+        if native is None:
+            return True
+        try:
+            async with asyncio.timeout(END_BOUND):
                 await self._client.remove_context(self._native, native)
+                return not context.mark or await self._client.end_started(
+                    self._native, context.mark, context.session, END_BOUND
+                )
+        except SandboxGone:
+            return True
+        except (SandboxError, TimeoutError):
+            return False
 
 
 class _Output:
@@ -194,8 +233,12 @@ class _Output:
 
 
 def _environment(env: Mapping[str, str]) -> str:
-    """Return a statement that makes variables those of an interpreter, and leaves no name behind."""
-    script = ENVIRONMENT.format(values=json.dumps(dict(env)))
+    """Return a script that makes variables those of an interpreter."""
+    return ENVIRONMENT.format(values=json.dumps(dict(env)))
+
+
+def _hidden(script: str) -> str:
+    """Return a statement that runs a script and leaves no name behind."""
     encoded = base64.b64encode(script.encode()).decode()
     return f'exec(__import__("base64").b64decode("{encoded}").decode(), {{}})'
 

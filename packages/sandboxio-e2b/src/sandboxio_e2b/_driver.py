@@ -7,7 +7,7 @@ import math
 import os
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -26,6 +26,7 @@ from sandboxio.models import (
     Resources,
 )
 from sandboxio_e2b import _labels
+from sandboxio_e2b._doctor import diagnose
 from sandboxio_e2b._errors import never_sent
 from sandboxio_e2b._guest import Guest
 from sandboxio_e2b._policy import check_network, policy_of
@@ -33,7 +34,7 @@ from sandboxio_e2b._portal import Portal
 from sandboxio_e2b._sandbox import CAPABILITIES, E2BSandbox
 
 if TYPE_CHECKING:
-    from sandboxio.spi import ProvisionRequest
+    from sandboxio.spi import Check, ProvisionRequest
     from sandboxio_e2b._client import Client, Info, Native
 
 __all__ = ["E2BDriver"]
@@ -77,12 +78,20 @@ class E2BDriver:
 
     @property
     def _client(self) -> Client:
-        if self._made is None:
-            # The SDK takes a second to import, which nobody shall pay who never uses it.
-            from sandboxio_e2b._client import Client
-
-            self._made = Client(self._domain)
+        assert self._made is not None, "nothing was asked of E2B yet"
         return self._made
+
+    async def _loaded(self) -> Client:
+        """Return what calls E2B; only whoever uses it pays for the import of the SDK."""
+        if self._made is None:
+            self._made = await self._portal.call(self._load)
+        return self._made
+
+    async def _load(self) -> Client:
+        # It takes a second, which no event loop but the portal's own has to wait for.
+        from sandboxio_e2b._client import Client
+
+        return Client(self._domain)
 
     # ----- making
 
@@ -92,7 +101,7 @@ class E2BDriver:
         check_network(request.network)
         labels = _labels.metadata(request.metadata, request.name)
         _require_key()
-        client = self._client
+        client = await self._loaded()
         native, info = await self._portal.call(lambda: self._create(client, request, labels))
         try:
             policy = policy_of(info, request.network, request.timeout, self.isolation)
@@ -139,7 +148,7 @@ class E2BDriver:
     async def attach(self, sandbox_id: str) -> E2BSandbox:
         """Attach to a sandbox that sandboxio made; changes nothing about it."""
         _require_key()
-        client = self._client
+        client = await self._loaded()
         info = await self._portal.call(lambda: client.info(sandbox_id))
         if info is None or info.metadata.get(_labels.MANAGED) != "true":
             raise ConnectError(f"There is no sandbox {sandbox_id[:80]!r} that sandboxio made.")
@@ -167,7 +176,7 @@ class E2BDriver:
     async def list_managed(self, labels: Mapping[str, str]) -> list[ManagedSandbox]:
         """List what sandboxio made with this key, paused ones included."""
         _require_key()
-        client = self._client
+        client = await self._loaded()
         found = await self._portal.call(lambda: client.list({_labels.MANAGED: "true"}))
         return [
             ManagedSandbox(
@@ -187,7 +196,7 @@ class E2BDriver:
         if sandbox_id.startswith("sbx-"):
             return await self._portal.call(lambda: self._destroy_named(sandbox_id))
         _require_key()
-        client = self._client
+        client = await self._loaded()
         info = await self._portal.call(lambda: client.info(sandbox_id))
         if info is None or info.metadata.get(_labels.MANAGED) != "true":
             return False
@@ -239,8 +248,17 @@ class E2BDriver:
         """Say whether E2B would take this key now."""
         if not os.environ.get("E2B_API_KEY"):
             return Health(ok=False, detail="E2B_API_KEY is not set", hint=KEY_HINT)
-        await self._portal.call(lambda: self._client.list({_labels.NAME: "nobody"}))
+        await self._list_nobody()
         return Health(ok=True, detail="E2B answers, and E2B_API_KEY is set")
+
+    def diagnose(self) -> AsyncIterator[Check]:
+        """Say which deployment of E2B it is, and whether it takes the key."""
+        return diagnose(self._domain, _is_double(), self._list_nobody)
+
+    async def _list_nobody(self) -> None:
+        """Make a call that costs nothing and needs a key."""
+        client = await self._loaded()
+        await self._portal.call(lambda: client.list({_labels.NAME: "nobody"}))
 
 
 KEY_HINT = "export E2B_API_KEY=e2b_...   (from the E2B dashboard)"

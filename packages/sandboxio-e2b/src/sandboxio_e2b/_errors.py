@@ -26,11 +26,15 @@ from sandboxio.errors import (
     SandboxGone,
     SandboxUnreachable,
 )
+from sandboxio_e2b._credentials import chain
 
 __all__ = ["Answer", "answer_in", "never_sent", "translated"]
 
 MAX_TEXT = 500
-"""Characters of E2B's own words that an error repeats."""
+"""Characters of E2B's own words that an error repeats; more are left to its cause.
+
+Never a part of them: a secret that is cut in two is not masked any more.
+"""
 
 KEY_HINT = "Set E2B_API_KEY to a key of your team; see https://e2b.dev/dashboard?tab=keys"
 
@@ -77,18 +81,6 @@ def as_answer(value: object) -> Answer | None:
             {str(k): str(v) for k, v in cast("Mapping[object, object]", headers).items()},
         )
     return None
-
-
-def chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception and all that it came from."""
-    seen: set[int] = set()
-    todo: list[BaseException | None] = [error]
-    while todo:
-        item = todo.pop()
-        if item is not None and id(item) not in seen:
-            seen.add(id(item))
-            yield item
-            todo += [item.__context__, item.__cause__]
 
 
 def frames(traceback: TracebackType | None) -> Iterator[dict[str, object]]:
@@ -194,14 +186,14 @@ def translated(error: Exception) -> SandboxError:
     """Return the error of sandboxio for one of the SDK; the caller raises it ``from`` that."""
     if isinstance(error, SandboxError):
         return error
-    text = " ".join(str(error).split())[:MAX_TEXT] or type(error).__name__
+    text = _words(error)
     names = [kind.__name__ for kind in type(error).__mro__]
     answer = answer_in(error)
     for name in names:
         if name in BY_CLASS:
             return BY_CLASS[name](text, answer)
     # The code interpreter says it as a timeout with the edge's words in it.
-    if "was not found" in text and (answer is None or answer.status == 502):
+    if "was not found" in str(error) and (answer is None or answer.status == 502):
         return _gone(text, answer)
     if answer is not None and answer.status in BY_STATUS:
         return BY_STATUS[answer.status](f"status {answer.status}: {text}", answer)
@@ -210,3 +202,10 @@ def translated(error: Exception) -> SandboxError:
     if CONNECTION.intersection(names):
         return _unreachable(f"{type(error).__name__}: {text}", answer)
     return ProviderError(f"E2B's SDK failed: {type(error).__name__}: {text}")
+
+
+def _words(error: Exception) -> str:
+    words = str(error).strip()
+    if not words:
+        return type(error).__name__
+    return words if len(words) <= MAX_TEXT else f"{type(error).__name__}, a long text"

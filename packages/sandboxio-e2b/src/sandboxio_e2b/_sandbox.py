@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import secrets as randomness
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Mapping,
+)
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
+
+import anyio
 
 from sandboxio.errors import OutputLimitExceeded, SandboxUnreachable
 from sandboxio.models import AppliedPolicy, Capability, FileInfo
@@ -122,17 +131,31 @@ class E2BSandbox(GuestSandbox):
         try:
             process = await super().start(replace(command, env={**command.env, name: value}))
         except SandboxUnreachable:
-            await self._lost(mark)
+            await self._stop(lambda: self._lost(mark))
             raise
         return LinkedProcess(process, self._guest, link, mark, self._portal)
 
-    async def _lost(self, mark: str) -> None:
-        """End what may have been started over a connection that broke, or else the whole sandbox."""
-        outcome = await run_to_the_end(
-            lambda: self._portal.call(lambda: self._guest.settle(mark)), grace=STOP_GRACE
-        )
-        if not outcome.finished or outcome.error is not None:
-            await run_to_the_end(self.terminate, grace=STOP_GRACE)
+    async def _lost(self, mark: str) -> bool:
+        """Return when what may have been started over a connection that broke is dead."""
+        await self._portal.call(lambda: self._guest.settle(mark))
+        return True
+
+    async def _stop(self, stop: Callable[[], Awaitable[bool]]) -> None:
+        """Stop what a failed or cancelled call has begun, or else end the whole sandbox.
+
+        In one step: a caller that is cancelled would not come to a second one.
+        """
+
+        async def step() -> None:
+            with anyio.move_on_after(STOP_GRACE):
+                try:
+                    if await stop():
+                        return
+                except Exception:  # noqa: BLE001, S110 - whatever it is: not confirmed
+                    pass
+            await self.terminate()
+
+        await run_to_the_end(step, grace=2 * STOP_GRACE)
 
     @asynccontextmanager
     async def read(self, path: str) -> AsyncGenerator[tuple[FileMeta, AsyncIterator[bytes]], None]:
@@ -187,12 +210,14 @@ class E2BSandbox(GuestSandbox):
             with work.under_way():
                 return await self._contexts.run(code, language, context_id, env)
 
+        async def stopped() -> bool:
+            await work.over()
+            return not self._contexts.stuck
+
         try:
             return await self._portal.call(run)
         except BaseException:
-            stopped = await run_to_the_end(lambda: self._portal.call(work.over), grace=STOP_GRACE)
-            if not stopped.finished:
-                await run_to_the_end(self.terminate, grace=STOP_GRACE)
+            await self._stop(lambda: self._portal.call(stopped))
             raise
 
     async def _once(self, code: str, env: Mapping[str, str], timeout: float) -> CodeResult:
@@ -218,9 +243,7 @@ class E2BSandbox(GuestSandbox):
                     )
             ended = await process.wait()
         except BaseException:
-            outcome = await run_to_the_end(process.kill, grace=STOP_GRACE)
-            if not outcome.finished or outcome.error is not None:
-                await run_to_the_end(self.terminate, grace=STOP_GRACE)
+            await self._stop(process.kill)
             raise
         return CodeResult(ended.exit_code, bytes(output["stdout"]), bytes(output["stderr"]))
 

@@ -34,6 +34,10 @@ PLAUSIBLE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}")
 SHORT_ID = 12
 """Hex digits of an id as the Docker CLI prints it."""
 
+GVISOR_TASKS = 4096
+"""Process cap of gVisor sandboxes. What counts there are the threads of gVisor itself, a few hundred
+before anything runs, and some versions keep those of what has ended."""
+
 Json = dict[str, Any]
 
 
@@ -45,7 +49,6 @@ class DockerDriver:
         "Docker cannot bound what a container stores. Use another backend for that, or an engine "
         "whose storage has quotas."
     )
-    default_resources = Resources(cpu=1, memory_mb=512, processes=512)
 
     def __init__(self, config: DockerConfig) -> None:
         self._config = config
@@ -63,6 +66,12 @@ class DockerDriver:
     def isolation(self) -> IsolationTier:
         """Tier of its sandboxes, by the name of the runtime; each is checked when it is made."""
         return tier_of(self._config.runtime)
+
+    @property
+    def default_resources(self) -> Resources:
+        """Caps of sandboxes that ask for none."""
+        gvisor = self.isolation is IsolationTier.GVISOR
+        return Resources(cpu=1, memory_mb=512, processes=GVISOR_TASKS if gvisor else 512)
 
     @property
     def capabilities(self) -> Capability:

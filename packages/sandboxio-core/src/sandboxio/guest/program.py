@@ -46,6 +46,10 @@ REPORT = struct.Struct("=ci")  # what a supervisor tells the guest
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
+PR_GET_CHILD_SUBREAPER = 37
+
+MARK = b"SANDBOXIO_COMMAND"  # tells whose an orphan is, where the kernel has no child subreapers
+CALM = 2  # looks in a row that find nothing of a command: a fork can slip through one of them
 
 
 class Malformed(ValueError):
@@ -321,12 +325,18 @@ class Command:
         self.empty = False
         self.deadline_passed = False
         self.finished = False
+        self.mark = b""
+        self.born = 0
+        self.calm = 0
         self.stdin_fd = -1
         self.stdin_data: List[bytes] = []
         self.stdin_eof = False
         self.free_before = guest.free_space()
         env = dict(guest.env)
         env.update(request[b"env"])
+        if not guest.subreaper:
+            self.mark = MARK + b"=" + os.urandom(16).hex().encode()
+            env[MARK] = self.mark[len(MARK) + 1 :]
         cwd = os.path.join(guest.workdir, request[b"cwd"] or b".")
         if not os.path.isdir(cwd):
             raise OSError(errno.ENOTDIR if os.path.lexists(cwd) else errno.ENOENT, "")
@@ -339,6 +349,8 @@ class Command:
             if error.errno != errno.EMFILE or not guest.allow_more_descriptors():
                 raise
             self.spawn(*start)
+        if self.mark:
+            self.born = int(status_of(self.supervisor)[19])
         timeout = int(request[b"timeout"]) / 1000
         guest.at(self, time.monotonic() + timeout + DEADLINE_GRACE, self.on_deadline)
 
@@ -406,6 +418,8 @@ class Command:
                 if not self.killing:
                     for pipe in self.pipes:
                         pipe.owe_what_is_there()
+            elif tag == b"K" and self.mark:
+                self.hunt()
             elif tag == b"K":
                 self.empty = True
         if not data:
@@ -423,16 +437,39 @@ class Command:
             before = self.report_fd
             self.on_report(0)
         if killed:
-            if not self.finished and (self.status is None or self.killing):
+            bereaved = not self.finished and (self.status is None or self.killing)
+            if bereaved:
                 self.begin_killing()
+            if self.mark:
+                self.hunt()
+                return
+            if bereaved:
                 self.guest.bereaved.append(self)
             self.guest.kill_strays()
+        elif self.mark and self.killing:
+            self.hunt()
         elif self.killing or self.status is None:
             self.on_tree_gone()  # it had ended when the kill came
 
+    def hunt(self) -> None:
+        """Kill what left the tree for the guest, as it does where there are no subreapers.
+
+        That nothing is left is said only when it is known: an orphan that has shed its mark may be
+        of this command, unless it is older.
+        """
+        marked, unsure = strays(self.guest, self.mark, self.born)
+        if marked:
+            kill_trees(marked, self.guest.signals)
+        self.calm = 0 if marked or (unsure and not self.finished) else self.calm + 1
+        if self.calm < CALM:
+            self.guest.at((self, "hunt"), time.monotonic() + STRAY_PAUSE, self.hunt)
+        else:
+            self.on_tree_gone()
+
     def on_tree_gone(self) -> None:
-        self.empty = True
-        self.finish_killed()
+        if not self.finished:
+            self.empty = True
+            self.finish_killed()
 
     def fail(self, number: int) -> None:
         if not self.finished:
@@ -753,6 +790,41 @@ def descendants(roots: List[int]) -> Dict[int, int]:
             found[pid] = known[pid][1]
         todo += children.pop(pid, [])
     return found
+
+
+def strays(guest: Guest, mark: bytes, born: int) -> Tuple[List[int], bool]:
+    """List the processes with a mark, and say whether an orphan without any may belong to them.
+
+    Args:
+        guest: The guest, whose children orphans are.
+        mark: The environment variable that all of one command has, unless it sheds it.
+        born: When that command started; what is older is not of it.
+    """
+    marked: List[int] = []
+    unsure = False
+    for name in os.listdir("/proc"):
+        pid = int(name) if name.isdigit() else guest.pid
+        if pid == guest.pid or pid in guest.supervisors:
+            continue
+        try:
+            with open("/proc/%d/environ" % pid, "rb") as file:
+                variables = file.read().split(b"\0")
+            status = status_of(pid)
+        except OSError:
+            continue  # it is gone
+        if status[0] in (b"Z", b"X"):
+            continue
+        if mark in variables:
+            marked.append(pid)
+        elif int(status[1]) == guest.pid and int(status[19]) >= born:
+            unsure = unsure or not any(item.startswith(MARK + b"=") for item in variables)
+    return marked, unsure
+
+
+def status_of(pid: int) -> List[bytes]:
+    """Return what /proc/PID/stat says behind the name: state, parent, group, and so on."""
+    with open("/proc/%d/stat" % pid, "rb") as file:
+        return file.read().rpartition(b")")[2].split()
 
 
 def processes() -> Dict[int, Tuple[int, int]]:
@@ -1098,8 +1170,11 @@ class Guest:
             self.weight_fd = -1
         # Code in the sandbox has the same user; it shall neither trace the guest nor read its memory.
         self.prctl(PR_SET_DUMPABLE, 0)
-        if os.getpid() != 1:
-            self.prctl(PR_SET_CHILD_SUBREAPER, 1)
+        self.prctl(PR_SET_CHILD_SUBREAPER, 1)
+        # Some kernels accept that and do nothing: they do not have the question.
+        answer = ctypes.c_int(0)
+        asked = self.libc.prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(answer), 0, 0, 0)
+        self.subreaper = asked == 0 and answer.value == 1
         wake_r, wake_w = os.pipe()
         for fd in (wake_r, wake_w):
             os.set_blocking(fd, False)

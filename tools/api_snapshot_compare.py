@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 TEST: Final = "test"
-"""The description of a test of the contract suite."""
+"""The description of a test of the contract suite: what it may ask for, its clause says."""
+
+CLAUSE: Final = "[clause]"
+"""What the name of a clause of the contract begins with; its description is MUST or SHOULD."""
 
 POSITIONAL: Final = "positional"
 KEYWORD: Final = "keyword"
@@ -56,8 +59,10 @@ def compare(before: dict[str, str], after: dict[str, str]) -> list[Change]:
 
 def _added(name: str, new: str, before: dict[str, str]) -> Change:
     owner = name.rpartition(".")[0]
-    if new == TEST:
-        return Change(name, "added: a test that an adapter may fail", True)
+    if name.startswith(CLAUSE) and new == "MUST":
+        return Change(
+            name, "added: MUST  (it has to be a SHOULD in one minor version before)", True
+        )
     if _is_protocol(before.get(owner, "")):
         return Change(name, f"added: {new}  (every implementation must grow it)", True)
     return Change(name, f"added: {new}", False)

@@ -7,6 +7,7 @@ object lives privately is nobody's business, so it is described under the name t
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any, Final
 import griffe
 
 import workspace
-from api_snapshot_compare import TEST
+from api_snapshot_compare import CLAUSE, TEST
 
 # It is reached through `sandboxio.spi` alone, although its modules have names without underscores.
 INTERNAL: Final = ("sandboxio.guest",)
@@ -68,7 +69,7 @@ class Surfaces:
     def lines(self, wheel: str) -> list[str]:
         """Return the public surface of a wheel, sorted, one line for each name."""
         member = next(member for member in self._members if member.name == wheel)
-        found = list(_offers(member.project))
+        found = [*_offers(member.project), *_clauses(member.folder)]
         if wheel in self._packages:
             for module in _public_modules(self._packages[wheel]):
                 found.append(f"{module.path}: module")
@@ -230,3 +231,14 @@ def _offers(project: dict[str, Any]) -> Iterator[str]:
     for group, points in project.get("entry-points", {}).items():
         for name in points:
             yield f"[entry point] {group} {name}: entry point"
+
+
+def _clauses(folder: Path) -> Iterator[str]:
+    """Describe the clauses of the contract, which say themselves whether an adapter must keep them."""
+    for path in sorted(folder.glob("src/*/_promises/*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args):
+                continue
+            level, first = node.func.id, node.args[0]
+            if level in {"must", "should"} and isinstance(first, ast.Constant):
+                yield f"{CLAUSE} {first.value!s}: {level.upper()}"

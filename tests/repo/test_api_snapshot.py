@@ -10,6 +10,7 @@ import api_snapshot
 import api_snapshot_compare
 import api_snapshot_read
 import workspace
+from sandboxio_testing.clauses import CLAUSES
 
 PROJECT = """
 [project]
@@ -213,9 +214,14 @@ def test_change_that_breaks_callers(old: str, new: str) -> None:
         ({}, {"m.f": OLD}, False),
         ({"m.f": OLD}, {}, True),
         ({"m.C": "class"}, {"m.C": "class", "m.C.f": OLD}, False),
-        # Every adapter must grow it, and one that passed can fail.
+        # Every adapter must grow it.
         ({"m.P": "class (Protocol)"}, {"m.P": "class (Protocol)", "m.P.f": OLD}, True),
-        ({"m.S": "class"}, {"m.S": "class", "m.S.test_x": "test"}, True),
+        # An adapter that passed can fail; a SHOULD may be a known gap.
+        ({}, {"[clause] a.b": "MUST"}, True),
+        ({}, {"[clause] a.b": "SHOULD"}, False),
+        ({"[clause] a.b": "SHOULD"}, {"[clause] a.b": "MUST"}, True),
+        ({"[clause] a.b": "MUST"}, {}, True),
+        ({"m.S": "class"}, {"m.S": "class", "m.S.test_x": "test"}, False),
         # A protocol that is new has no implementations yet.
         ({}, {"m.P": "class (Protocol)", "m.P.f": OLD}, False),
         ({"m.C": "class (Enum)"}, {"m.C": "class (Enum)", "m.C.NEW": "value = 'new'"}, False),
@@ -233,6 +239,12 @@ def test_more_for_callers_of_a_protocol_is_a_break_for_those_who_implement_it() 
     after = {**before, "m.P.f": OLD.replace("*,", "*, d: int = 0,")}
     (change,) = api_snapshot_compare.compare(before, after)
     assert change.breaking
+
+
+def test_clauses_of_the_contract_are_part_of_the_surface() -> None:
+    lines = api_snapshot_read.Surfaces().lines("sandboxio-testing")
+    found = {line for line in lines if line.startswith("[clause]")}
+    assert found == {f"[clause] {clause.id}: {clause.level.value}" for clause in CLAUSES.values()}
 
 
 def test_report_tells_breaks_first() -> None:

@@ -6,12 +6,16 @@ other run; what the tests of this wheel must show is that its own requirements a
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import Final
 
 from packaging.requirements import Requirement
+from packaging.version import Version
 
 import release_build
 import workspace
@@ -24,11 +28,17 @@ FRAMEWORKS: Final = frozenset(
 )
 """Extras whose tests run where the frameworks are, and not here."""
 
+PLUGIN: Final = "release_floors_plugin"
+"""Runs coroutines with an anyio that does not do so by itself."""
+
 SHOW: Final = """
-import importlib.metadata as metadata, sys
-print("  on", *(f"{name}=={metadata.version(name)}" for name in sys.argv[1:]), sep="  ", flush=True)
+import importlib.metadata as metadata, json, sys
+print(json.dumps({name: metadata.version(name) for name in sys.argv[1:]}))
 """
-"""Says which versions are there, for the log."""
+"""Prints the versions of an environment."""
+
+ALSO: Final = {"sandboxio-testing": {"sandboxio-e2b"}}
+"""Wheels that the tests of one need and the wheel itself does not: E2B's double is tried with its SDK."""
 
 
 def lowest(root: Path, member: workspace.Member) -> tuple[list[str], list[str]]:
@@ -61,7 +71,7 @@ def lowest(root: Path, member: workspace.Member) -> tuple[list[str], list[str]]:
 def beside(root: Path, member: workspace.Member) -> list[workspace.Member]:
     """Return the siblings that are there when its tests run: core, the fake, and what it asks for."""
     asked = {Requirement(line).name for line in _asked(member)}
-    asked |= {"sandboxio-core", "sandboxio-testing"}
+    asked |= {"sandboxio-core", "sandboxio-testing"} | ALSO.get(member.name, set())
     return [
         each for each in workspace.members(root) if each.name in asked and each.name != member.name
     ]
@@ -99,17 +109,44 @@ def test(root: Path, member: workspace.Member, arguments: list[str]) -> int:
             "pip", "install", "--python", str(python), "--no-deps", *editable, folder=work
         )
         release_build.run_uv("pip", "check", "--python", str(python), folder=work)
-        show = [str(python), "-c", SHOW, *(Requirement(line).name for line in own)]
-        subprocess.run(show, cwd=work, check=True)
+        there = installed(python, own)
+        print("  on", *(f"{name}=={version}" for name, version in there.items()), flush=True)
+        if guessed := untested(own, there):
+            print(*guessed, sep="\n")
+            return 1
+        # Into the environment itself: an older pytest looks for plugins nowhere else.
+        (packages,) = (work / "env" / "lib").glob("python*/site-packages")
+        shutil.copy2(root / "tools" / f"{PLUGIN}.py", packages)
         command = [str(python), "-m", "pytest", "-q", *_configured(root, work), "-m", LEFT_OUT]
         return subprocess.run([*command, str(tests), *arguments], cwd=root, check=False).returncode
 
 
-def _configured(root: Path, work: Path) -> list[str]:
-    """Return the options that configure pytest as always, but for what only a new anyio knows."""
-    text = (root / "pyproject.toml").read_text(encoding="utf-8")
-    (work / "pyproject.toml").write_text(
-        text.replace('anyio_mode = "auto"\n', ""), encoding="utf-8"
+def installed(python: Path, lines: list[str]) -> dict[str, str]:
+    """Return the versions that an environment has of what `lines` require."""
+    names = sorted({Requirement(line).name for line in lines})
+    done = subprocess.run(
+        [str(python), "-c", SHOW, *names], capture_output=True, text=True, check=True
     )
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
+
+
+def untested(lines: list[str], there: dict[str, str]) -> list[str]:
+    """Return the floors below what was installed: something else asks for more, so they are a guess."""
+    problems: list[str] = []
+    for line in lines:
+        requirement = Requirement(line)
+        floors = [Version(each.version) for each in requirement.specifier if each.operator == ">="]
+        found = there[requirement.name]
+        if floors and Version(found) != max(floors):
+            problems.append(f"  {line}: what comes with it needs {found}, so that is the floor")
+    return problems
+
+
+def _configured(root: Path, work: Path) -> list[str]:
+    """Return the options that configure pytest as always, but for what only new tools know."""
+    text = (root / "pyproject.toml").read_text(encoding="utf-8")
+    text = re.sub(r'(?m)^(anyio_mode|minversion) = ".*"\n', "", text)
+    (work / "pyproject.toml").write_text(text, encoding="utf-8")
     where = ["-c", str(work / "pyproject.toml"), "--rootdir", str(root)]
-    return [*where, "-p", "release_floors_plugin", "-o", f"pythonpath={root / 'tools'}"]
+    return [*where, "-p", PLUGIN, "-o", f"pythonpath={root / 'tools'}"]

@@ -5,11 +5,15 @@ from __future__ import annotations
 import posixpath
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+import sandboxio
 from sandboxio import errors
+
+PUBLIC_MODULES: Final = ("audit", "errors", "models", "otel", "protocols", "routing", "spi")
 
 LOADED: Final = {
     ("link", "href"),
@@ -71,7 +75,7 @@ def problems(site: Path) -> list[str]:
         found += [
             f"{where}: loads {each}" for each in document.loaded if _remote_or_missing(each, path)
         ]
-    return found + unresolved_codes(site)
+    return found + unresolved_codes(site) + undocumented(documents)
 
 
 def _broken(link: str, page: Path, site: Path, documents: dict[Path, Document]) -> bool:
@@ -99,6 +103,15 @@ def _remote_or_missing(each: str, page: Path) -> bool:
     if parts.scheme == "data":
         return False
     return bool(parts.scheme or parts.netloc) or not _target(unquote(parts.path), page).exists()
+
+
+def undocumented(documents: dict[Path, Document]) -> list[str]:
+    """Return the public names that no page of the reference has."""
+    last = {anchor.rpartition(".")[2] for each in documents.values() for anchor in each.anchors}
+    names = {name for name in sandboxio.__all__ if name not in PUBLIC_MODULES}
+    for module in PUBLIC_MODULES:
+        names.update(getattr(import_module(f"sandboxio.{module}"), "__all__", ()))
+    return [f"no page of the reference has {name}" for name in sorted(names - last)]
 
 
 def unresolved_codes(site: Path) -> list[str]:

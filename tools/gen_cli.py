@@ -18,12 +18,9 @@ from sandboxio._cli.parsing import build_parser
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "reference" / "cli.md"
 
 HEAD: Final = """\
-<!-- Made by tools/gen_cli.py from the parsers. -->
-
 # Command line
 
-`sandboxio-core` brings the command `sandboxio`, whose name is also that of the wheel: `uvx sandboxio demo` works on a
-machine that has nothing of sandboxio.
+`sandboxio-core` brings the command `sandboxio`. Other wheels add commands to it.
 
 Exit codes are stable:
 
@@ -41,17 +38,24 @@ whole tracebacks. Secrets are masked, as everywhere.
 
 def commands() -> list[tuple[str, argparse.ArgumentParser]]:
     """Return every command with its parser, in the order of the help."""
-    actions: list[Any] = build_parser([], load_all=True)._actions
+    names = list(_commands_of(build_parser([])))
+    # A command of another wheel has its arguments only in the parser that is made for it.
+    return [(name, _commands_of(build_parser([name]))[name]) for name in names]
+
+
+def _commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    actions: list[Any] = parser._actions
     for action in actions:
         if action.dest == "command":
             parsers: dict[str, argparse.ArgumentParser] = action.choices
-            return list(parsers.items())
-    return []
+            return parsers
+    return {}
 
 
 def page() -> str:
     """Return the page: by our own layout, because argparse's changes from Python to Python."""
-    return "\n".join([HEAD, *(command(name, parser) for name, parser in commands())])
+    parts = [command(name, parser) for name, parser in commands()]
+    return "\n".join([HEAD, *parts, "<!-- Made by tools/gen_cli.py from the parsers. -->\n"])
 
 
 def command(name: str, parser: argparse.ArgumentParser) -> str:

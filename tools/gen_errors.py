@@ -98,8 +98,6 @@ def page(code: str, seen: str) -> str:
     summary, _, causes = prose.partition("\n\n## ")
     parents = [f"`{base.__name__}`" for base in kind.__mro__[1:] if issubclass(base, SandboxError)]
     return f"""\
-<!-- Made by tools/gen_errors.py from errors.py and examples/{code}.py. -->
-
 # {code}: {kind.__name__}
 
 {meaning(kind)}
@@ -129,6 +127,8 @@ It ends with:
 ```
 
 All codes: [the list](index.md). The class: [API of the errors](../reference/api/errors.md).
+
+<!-- Made by tools/gen_errors.py from errors.py and examples/{code}.py. -->
 """
 
 
@@ -146,8 +146,6 @@ def cell(text: str) -> str:
 def index() -> str:
     """Return the page that lists all codes."""
     lines = [
-        "<!-- Made by tools/gen_errors.py from errors.py. -->",
-        "",
         "# Error codes",
         "",
         "Every error of sandboxio has a code, a sentence that says what happened, a hint that says what to do, and the",
@@ -170,6 +168,7 @@ def index() -> str:
             ]
         first = " ".join(meaning(kind).split("\n\n")[0].split())
         lines.append(f"| [{code}]({code}.md) | `{kind.__name__}` | {cell(first)} |")
+    lines += ["", "<!-- Made by tools/gen_errors.py from errors.py. -->"]
     return "\n".join(lines) + "\n"
 
 

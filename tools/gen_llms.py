@@ -70,10 +70,10 @@ def title(text: str) -> str:
 
 def summary(text: str) -> str:
     """Return the first sentence of a page."""
-    for paragraph in re.split(r"\n{2,}", text):
-        if re.match(r"[A-Z`*\[]", paragraph):
+    for paragraph in re.split(r"\n{2,}", text.partition("\n# ")[2] or text.partition("# ")[2])[1:]:
+        if re.match(r"[\w`*\[\"]", paragraph) and not paragraph.startswith("```"):
             plain = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", " ".join(paragraph.split()))
-            return re.split(r"(?<=[.:])\s", plain)[0].rstrip(".:")
+            return re.split(r"(?<=\.)\s(?=[A-Z])", plain.replace("**", ""))[0].rstrip(".:")
     return ""
 
 

@@ -1,5 +1,5 @@
 """One call produced more than it may hold in memory: 64 MiB, or `SBX_MAX_OUTPUT_MB`. The command was killed. Nothing is cut
-silently: `error.stdout` and `error.stderr` are the head and the tail, with a line between them that says what is missing.
+silently: `error.stdout` and `error.stderr` are the head and the tail, with a line between them where something is left out.
 
 ## Most likely causes
 

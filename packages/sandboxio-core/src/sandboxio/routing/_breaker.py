@@ -9,6 +9,7 @@ from typing import Literal
 __all__ = ["Breaker", "CircuitState"]
 
 CircuitState = Literal["closed", "open", "half-open"]
+"""State of an entry's circuit: creates go through, none does, or one may try."""
 
 LONGEST_HOLD = 300.0
 """Seconds that a provider can ask to be left alone for; a wish for more is not believed."""

@@ -174,11 +174,15 @@ CHECKS: Final[dict[str, Callable[[], int]]] = {
     "pip": lambda: uv.run("pip", "check", "--python", str(BIN / "python"), quiet=True),
     "pins": lambda: pins.main([]),
     "api": lambda: tool("python", "tools/api_snapshot.py", "--check"),
+    # Offline: what it would ask GitHub is for `.github/workflows/security.yml`.
+    "workflows": lambda: tool(
+        "zizmor", "--offline", "--quiet", "--no-progress", "--persona=pedantic", ".github"
+    ),
 }
 
 
 def check(arguments: list[str]) -> int:
-    """Run every static check, or those named: ruff format pyright mypy imports pip pins api."""
+    """Run every static check, or those named: ruff format pyright mypy imports pip pins api workflows."""
     unknown = sorted(set(arguments) - CHECKS.keys())
     if unknown:
         print(f"No such check: {', '.join(unknown)}. There are: {', '.join(CHECKS)}.")

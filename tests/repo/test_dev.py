@@ -30,7 +30,7 @@ def test_unknown_check_fails(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_tools_need_nothing_but_the_standard_library() -> None:
     """Whoever has only Python starts with them."""
-    code = "import dev, dockerd, leftovers, pins, uv, workspace"
+    code = "import dev, dockerd, leftovers, pins, release, uv, workspace"
     answer = subprocess.run(
         [
             sys.executable,

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Literal, cast
 
 from sandboxio.audit import AuditConfig
 from sandboxio.errors import ConfigurationError
-from sandboxio.models import IsolationTier, NetworkPolicy, Resources
-from sandboxio.protocols import DEFAULT_TIMEOUT, AsyncSandbox
 from sandboxio.spi import DriverBackend
 
 from ._config import DEFAULT_IMAGE, DockerConfig
 from ._driver import DockerDriver
-from ._errors import ImageMissing
-from ._images import pull
 
 __all__ = ["DockerBackend"]
 
@@ -63,9 +58,7 @@ class DockerBackend(DriverBackend):
             host=host,
         )
         _check(config)
-        self._config = config
-        self._docker = DockerDriver(config)
-        super().__init__(self._docker, audit=audit)
+        super().__init__(DockerDriver(config), audit=audit)
 
     @classmethod
     def from_config(cls, config: DockerConfig) -> DockerBackend:
@@ -78,50 +71,6 @@ class DockerBackend(DriverBackend):
             guest=config.guest,
             host=config.host,
         )
-
-    # What the base returns has no public name; it is this.
-    async def create(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-        self,
-        *,
-        template: str | None = None,
-        resources: Resources = Resources(),
-        network: NetworkPolicy = NetworkPolicy(),
-        env: Mapping[str, str] | None = None,
-        secrets: Mapping[str, str] | None = None,
-        timeout: float = DEFAULT_TIMEOUT,
-        metadata: Mapping[str, str] | None = None,
-        require_isolation: IsolationTier | None = None,
-    ) -> AsyncSandbox:
-        """Create a sandbox; a missing image is pulled first, in a time of its own."""
-        image = self._config.template if template is None else template
-
-        async def make() -> AsyncSandbox:
-            return await super(DockerBackend, self).create(
-                template=image,
-                resources=resources,
-                network=network,
-                env=env,
-                secrets=secrets,
-                timeout=timeout,
-                metadata=metadata,
-                require_isolation=require_isolation,
-            )
-
-        if self._config.pull == "always":
-            await self._pull(image)
-        try:
-            return await make()
-        except ImageMissing:
-            # It was found missing before anything was created, and after all was checked.
-            if self._config.pull == "never":
-                raise
-        await self._pull(image)
-        return await make()
-
-    async def _pull(self, image: object) -> None:
-        config = self._config
-        if isinstance(image, str) and image:
-            await pull(self._docker.engine, image, config.platform, config.pull_timeout)
 
 
 def _check(config: DockerConfig) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -17,6 +18,7 @@ from ._config import DEFAULT_IMAGE, DockerConfig
 from ._doctor import diagnose
 from ._errors import CAPS_HINT, ImageMissing
 from ._exec_sandbox import EXEC_CAPABILITIES
+from ._images import pull
 from ._labels import MANAGED, filters_for, managed_sandbox
 from ._pending import Pending
 from ._provision import Maker, attach
@@ -54,13 +56,9 @@ class DockerDriver:
         self._config = config
         self._engine = Engine(config.host)
         self._pending: dict[str, Pending] = {}
+        self._pulled: set[str] = set()
         self._unasked: set[str] = set()
         self._without_python: set[str] = set()
-
-    @property
-    def engine(self) -> Engine:
-        """The engine."""
-        return self._engine
 
     @property
     def isolation(self) -> IsolationTier:
@@ -91,8 +89,10 @@ class DockerDriver:
             )
         isolation = check_runtime(self._config.runtime, info.default_runtime, info.runtimes)
         image = await self._image(request)
+        self._pulled.discard(request.name)
         self._unasked.discard(request.name)
         pending = self._pending[request.name] = Pending()
+        request = replace(request, template=self._name_of_image(request))
         maker = Maker(self._engine, self._config, request, image, isolation, info, pending)
         try:
             if self._config.guest == "auto" and image.id not in self._without_python:
@@ -108,11 +108,24 @@ class DockerDriver:
                 self._pending.pop(request.name, None)
 
     async def _image(self, request: ProvisionRequest) -> ImageFacts:
-        name = DEFAULT_IMAGE if request.template is None else request.template
+        name = self._name_of_image(request)
+        if self._config.pull == "always" and request.name not in self._pulled:
+            raise ImageMissing(f"The image {name} is pulled each time.")
         image = await self._engine.image(name)
         if image is None:
             raise ImageMissing(f"The Docker Engine does not have the image {name}.")
         return image
+
+    def _name_of_image(self, request: ProvisionRequest) -> str:
+        return request.template or self._config.template or DEFAULT_IMAGE
+
+    async def prepare(self, request: ProvisionRequest) -> None:
+        """Pull the image."""
+        config, name = self._config, self._name_of_image(request)
+        if config.pull == "never":
+            raise ImageMissing(f"The Docker Engine does not have the image {name}.")
+        await pull(self._engine, name, config.platform, config.pull_timeout)
+        self._pulled.add(request.name)
 
     async def attach(self, sandbox_id: str) -> SandboxDriver:
         """Attach to a container of ours that runs."""
@@ -131,6 +144,7 @@ class DockerDriver:
 
     async def destroy(self, sandbox_id: str) -> bool:
         """Remove a container of ours; wait for a create that has not been answered yet."""
+        self._pulled.discard(sandbox_id)
         if sandbox_id in self._unasked:
             self._unasked.discard(sandbox_id)
             return False

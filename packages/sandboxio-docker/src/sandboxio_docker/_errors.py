@@ -17,6 +17,7 @@ from sandboxio.errors import (
     SandboxError,
     SandboxUnreachable,
 )
+from sandboxio.spi import Unprepared
 
 from ._endpoint import Endpoint
 
@@ -31,11 +32,10 @@ MAX_TEXT = 500
 """Characters of the engine's own words that an error repeats."""
 
 
-class ImageMissing(CreationError):
+class ImageMissing(Unprepared):
     """The engine does not have the image; it was not asked to pull it."""
 
     default_hint = "Pull it with docker pull, or let DockerConfig(pull='missing') do so."
-    default_retryable = False
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from ..protocols import DEFAULT_TIMEOUT
 from ..spi import BackendDriver, Check, Outcome, ProvisionRequest, SandboxDriver, run_to_the_end
 from ..spi._clock import clock_of
 from ..spi._denials import denials_of
+from ..spi._prepare import SupportsPrepare, Unprepared
 from .boundary import boundary
 from .diagnosis import diagnosis
 from .live import LiveSandbox
@@ -126,7 +127,7 @@ class DriverBackend:
         provisioned = False
         try:
             async with self._recorder.operation(subject, "create"):
-                driver = await self._provision(request, redactor)
+                driver = await self._made(request, redactor)
                 provisioned = True
                 live = self._adopt(driver, subject, request.env)
         except BaseException:
@@ -221,6 +222,17 @@ class DriverBackend:
         redactor = Redactor.for_environment(request.env, request.secret_names)
         subject = self._subject(request.name, redactor, request.metadata)
         return EngineSandbox(self._adopt(driver, subject, request.env))
+
+    async def _made(self, request: ProvisionRequest, redactor: Redactor) -> SandboxDriver:
+        """Provision, and prepare first where the driver says that it has to."""
+        try:
+            return await self._provision(request, redactor)
+        except Unprepared:
+            if not isinstance(self._driver, SupportsPrepare):
+                raise
+        with boundary("Preparing for a sandbox", redactor, CreationError):
+            await self._driver.prepare(request)
+        return await self._provision(request, redactor)
 
     async def _provision(self, request: ProvisionRequest, redactor: Redactor) -> SandboxDriver:
         what = "Creating a sandbox"

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         SupportsCode,
     )
     from ._plugin import BackendPlugin, DsnParameter
+    from ._prepare import SupportsPrepare, Unprepared
     from ._shield import Outcome, run_to_the_end
 
 _LAZY = {
@@ -71,6 +72,8 @@ _LAZY = {
     "SupportsCode": "._driver",
     "BackendPlugin": "._plugin",
     "DsnParameter": "._plugin",
+    "SupportsPrepare": "._prepare",
+    "Unprepared": "._prepare",
     "Outcome": "._shield",
     "run_to_the_end": "._shield",
 }
@@ -101,7 +104,9 @@ __all__ = [
     "SuppliesClock",
     "SupportsCode",
     "SupportsDiagnosis",
+    "SupportsPrepare",
     "Transport",
+    "Unprepared",
     "default_registry",
     "file_error",
     "hookimpl",

@@ -143,6 +143,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "what stderr tells (default: warning)",
         choices=("debug", "info", "warning", "error"),
     )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="read the configuration, load everything, and end without serving",
+    )
 
 
 def _add(
@@ -178,10 +183,12 @@ def run(arguments: argparse.Namespace) -> int:
     """
     over_http = arguments.transport == "streamable-http"
     # Before anything else can print: from here on, only protocol reaches stdout.
-    wire = None if over_http else _claim()
+    wire = None if over_http or arguments.check else _claim()
     level = (arguments.log_level or "warning").upper()
     logging.basicConfig(level=level, stream=sys.stderr, format="%(name)s: %(message)s")
     config = _server_config(arguments)
+    if arguments.check:
+        return _check(config, _http_config(arguments) if over_http else None)
     if wire is not None:
         return _serve_stdio(config, wire)
     return _serve_http(config, _http_config(arguments))
@@ -191,6 +198,16 @@ def _claim() -> Wire:
     from ._stdio import claim_wire
 
     return claim_wire()
+
+
+def _check(config: ServerConfig, http: HttpConfig | None) -> int:
+    from . import _http as _http  # what it needs is loaded, too
+    from ._server import build_server
+
+    server = build_server(config)
+    where = "stdio" if http is None else f"{http.host}:{http.port}"
+    sys.stdout.write(f"{server.name} {server.version} would serve on {where}\n")
+    return 0
 
 
 def _serve_stdio(config: ServerConfig, wire: Wire) -> int:

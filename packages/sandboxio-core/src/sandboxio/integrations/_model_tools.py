@@ -18,7 +18,7 @@ from ..models import ExecResult
 from ..protocols import AsyncSandbox
 from ._model_text import explain, limits_in_words, render
 
-__all__ = ["CALL_TIMEOUT", "OUTPUT_LIMIT", "ModelTools", "SandboxSource"]
+__all__ = ["CALL_TIMEOUT", "OUTPUT_LIMIT", "ModelTools", "SandboxSource", "check_blocking"]
 
 SandboxSource: TypeAlias = AsyncSandbox | Sandbox | Callable[[], Awaitable[AsyncSandbox]]
 """A sandbox of the caller's, which no tool ever closes, or a function that makes a new one for each
@@ -32,6 +32,16 @@ OUTPUT_LIMIT = 20_000
 
 SMALLEST_OUTPUT_LIMIT = 200
 """Characters below which a limit would leave no room for what a program has to say."""
+
+
+def check_blocking(sandbox: object, framework: str) -> Sandbox:
+    """Return a sandbox that can be used from any thread, for frameworks that know no event loop."""
+    if isinstance(sandbox, Sandbox):
+        return sandbox
+    raise ConfigurationError(
+        f"{framework} works in threads, where {type(sandbox).__name__} cannot be used.",
+        hint="Pass a sandbox of create_sync().",
+    )
 
 
 class ModelTools:

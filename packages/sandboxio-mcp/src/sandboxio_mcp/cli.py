@@ -30,7 +30,15 @@ from ._config import (
 if TYPE_CHECKING:
     from ._stdio import Wire
 
-__all__ = ["DESCRIPTION", "SUMMARY", "add_arguments", "main", "run"]
+__all__ = [
+    "DESCRIPTION",
+    "SUMMARY",
+    "add_arguments",
+    "http_config",
+    "main",
+    "run",
+    "server_config",
+]
 
 TOKEN_VARIABLE = "SBX_MCP_TOKEN"  # noqa: S105 - the name of a variable, not a token
 
@@ -159,11 +167,20 @@ def _add(
     kind: type[str] | type[int] | type[float] = str,
     choices: tuple[str, ...] | None = None,
 ) -> None:
-    # argparse reads a default that is text as it reads an argument, and leaves None alone.
+    def read(text: str) -> str | int | float:
+        value = kind(text)
+        if choices is not None and value not in choices:
+            raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(choices)}")
+        return value
+
+    # For the message about what is no number.
+    read.__name__ = kind.__name__
+    # argparse reads a default that is text as it reads an argument, though it checks no choices, and
+    # leaves None alone.
     variable = "SBX_MCP_" + flag.lstrip("-").replace("-", "_").upper()
     add(
         flag,
-        type=kind,
+        type=read,
         choices=choices,
         metavar=metavar,
         help=text,
@@ -186,12 +203,12 @@ def run(arguments: argparse.Namespace) -> int:
     wire = None if over_http or arguments.check else _claim()
     level = (arguments.log_level or "warning").upper()
     logging.basicConfig(level=level, stream=sys.stderr, format="%(name)s: %(message)s")
-    config = _server_config(arguments)
+    config = server_config(arguments)
     if arguments.check:
-        return _check(config, _http_config(arguments) if over_http else None)
+        return _check(config, http_config(arguments) if over_http else None)
     if wire is not None:
         return _serve_stdio(config, wire)
-    return _serve_http(config, _http_config(arguments))
+    return _serve_http(config, http_config(arguments))
 
 
 def _claim() -> Wire:
@@ -234,7 +251,12 @@ def _serve_http(config: ServerConfig, http: HttpConfig) -> int:
         return anyio.run(serve, build_server(config), http, listening)
 
 
-def _server_config(given: argparse.Namespace) -> ServerConfig:
+def server_config(given: argparse.Namespace) -> ServerConfig:
+    """Return what the arguments say of sandboxes.
+
+    Raises:
+        ConfigurationError: It cannot be.
+    """
     tier = given.require_isolation
     return ServerConfig(
         backend=given.backend,
@@ -256,7 +278,12 @@ def _server_config(given: argparse.Namespace) -> ServerConfig:
     )
 
 
-def _http_config(given: argparse.Namespace) -> HttpConfig:
+def http_config(given: argparse.Namespace) -> HttpConfig:
+    """Return what the arguments, and the variable with the token, say of HTTP.
+
+    Raises:
+        ConfigurationError: It cannot be, or would let in everybody.
+    """
     return HttpConfig(
         host=given.host or "127.0.0.1",
         port=8000 if given.port is None else given.port,
@@ -287,7 +314,12 @@ def _token(file: str | None) -> str | None:
     try:
         return Path(file).read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"The token file {file!r} cannot be read: {error}.") from error
+        # Without the name: whoever takes the option for the token itself has put it there.
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ConfigurationError(
+            f"The file of --token-file cannot be read: {reason}.",
+            hint="Name a file that holds the token and nothing else.",
+        ) from None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

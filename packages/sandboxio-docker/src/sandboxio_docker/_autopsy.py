@@ -10,14 +10,15 @@ from ._client import Engine
 
 __all__ = ["examine"]
 
-EXAMINATION_BOUND = 3.0
+EXAMINATION_BOUND = 5.0
 """Seconds to learn why. The answer only makes an error better, and somebody waits for that."""
 
 SETTLE = 0.05
 """Seconds between two looks at a container that has lost its stream and does not look ended yet."""
 
-SETTLE_BOUND = 1.0
-"""Seconds for the engine to notice the end of a container whose stream has ended already."""
+SETTLE_BOUND = 3.0
+"""Seconds for the engine to notice the end of a container whose stream has ended already; on a busy
+machine it takes more than one."""
 
 
 async def examine(engine: Engine, ref: str, *, memory_mb: float | None) -> SandboxError | None:

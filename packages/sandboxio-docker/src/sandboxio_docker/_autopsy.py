@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import anyio
 
 from sandboxio.errors import OutOfMemory, SandboxError, SandboxGone, SandboxUnreachable
 
-from ._client import Engine
+if TYPE_CHECKING:
+    from ._client import Engine
 
 __all__ = ["examine"]
 

@@ -11,7 +11,7 @@ import socket
 import tarfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -29,10 +29,11 @@ from sandboxio.errors import ConnectError
 from . import _errors
 from ._dial import Refusal, dial, upgrade
 from ._endpoint import Endpoint, Tls, find_endpoint
+from ._engine_info import EngineInfo, engine_info
 from ._pending import Pending
 from ._workers import Workers, threads_allowed
 
-__all__ = ["Engine", "EngineInfo", "ImageFacts", "engine_info"]
+__all__ = ["Engine", "ImageFacts"]
 
 T = TypeVar("T")
 
@@ -50,19 +51,6 @@ Json = dict[str, Any]
 
 Api = Any
 """The SDK's client of the engine's API. It is not typed, and its stubs know only a part of it."""
-
-
-@dataclass(frozen=True)
-class EngineInfo:
-    """What is asked of an engine once."""
-
-    version: str
-    api_version: str
-    platform: str
-    cgroup_version: str
-    runtimes: Mapping[str, str]
-    default_runtime: str
-    missing_limits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -196,8 +184,8 @@ class Engine:
 
         return await self._call("Looking for the image", work)
 
-    async def pull(self, name: str, platform: str | None, report: Callable[[str], None]) -> None:
-        """Pull an image; `report` is told of its progress, from a thread."""
+    async def pull(self, name: str, platform: str | None, report: Callable[[Json], None]) -> None:
+        """Pull an image; `report` gets each line of the engine's answer, in a thread."""
 
         def work(api: Api) -> None:
             repository, tag = docker.utils.parse_repository_tag(name)
@@ -207,7 +195,7 @@ class Engine:
             failure = ""
             for answer in answers:  # to its end, or its connection stays open
                 failure = failure or str(answer.get("error", ""))
-                report(_progress(answer))
+                report(answer)
             if failure:
                 raise Refusal(0, failure)
 
@@ -375,24 +363,6 @@ def _sdk_tls(tls: Tls) -> docker.tls.TLSConfig:
     return docker.tls.TLSConfig(client_cert=pair, ca_cert=tls.ca, verify=tls.verify)
 
 
-def engine_info(info: Json, api_version: str) -> EngineInfo:
-    """Read what an engine says of itself."""
-    needed = {"MemoryLimit": "memory", "PidsLimit": "processes", "CpuCfsQuota": "CPU"}
-    missing = [what for key, what in needed.items() if info.get(key) is False]
-    if info.get("SwapLimit") is False and info.get("CgroupVersion", "1") == "1":
-        missing.append("swap")
-    runtimes: Json = info.get("Runtimes") or {}
-    return EngineInfo(
-        version=str(info.get("ServerVersion", "?")),
-        api_version=api_version,
-        platform=f"{info.get('OSType', '?')}/{info.get('Architecture', '?')}",
-        cgroup_version=str(info.get("CgroupVersion", "1")),
-        runtimes={name: str(entry.get("path") or name) for name, entry in sorted(runtimes.items())},
-        default_runtime=str(info.get("DefaultRuntime") or "runc"),
-        missing_limits=tuple(missing),
-    )
-
-
 def _remove(api: Api, ref: str) -> None:
     """Remove a container, or wait until whoever is at it already has."""
     with suppress(docker.errors.NotFound):
@@ -412,8 +382,3 @@ def _remove_quietly(api: Api, name: str) -> None:
     """Remove what an abandoned create made; if that fails, `sandboxio reap` finds it."""
     with suppress(docker.errors.DockerException, requests.exceptions.RequestException):
         _remove(api, name)
-
-
-def _progress(answer: Json) -> str:
-    parts = (answer.get("id"), answer.get("status"), answer.get("progress"))
-    return " ".join(str(part) for part in parts if part)

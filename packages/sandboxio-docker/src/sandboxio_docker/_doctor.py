@@ -18,10 +18,10 @@ import anyio
 from sandboxio.errors import SandboxError
 from sandboxio.spi import Check
 
-from ._client import EngineInfo, engine_info
 from ._config import DEFAULT_IMAGE, DockerConfig
 from ._dial import dial
 from ._endpoint import Endpoint, find_endpoint
+from ._engine_info import EngineInfo, engine_info
 from ._errors import CAPS_HINT, unreachable
 from ._provision import lease_wanted
 from ._runtime import check_runtime

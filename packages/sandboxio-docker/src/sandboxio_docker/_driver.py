@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -13,7 +13,6 @@ from sandboxio.errors import ConnectError, CreationError, SandboxUnreachable
 from sandboxio.models import Capability, Health, IsolationTier, ManagedSandbox, Resources
 from sandboxio.spi import Check, ProvisionRequest, SandboxDriver
 
-from ._client import Engine, ImageFacts
 from ._config import DEFAULT_IMAGE, DockerConfig
 from ._doctor import diagnose
 from ._errors import CAPS_HINT, ImageMissing
@@ -24,6 +23,9 @@ from ._pending import Pending
 from ._provision import Maker, attach
 from ._runtime import check_runtime, tier_of
 from ._sandbox import CAPABILITIES
+
+if TYPE_CHECKING:
+    from ._client import Engine, ImageFacts
 
 __all__ = ["DockerDriver"]
 
@@ -54,11 +56,20 @@ class DockerDriver:
 
     def __init__(self, config: DockerConfig) -> None:
         self._config = config
-        self._engine = Engine(config.host)
+        self._made: Engine | None = None
         self._pending: dict[str, Pending] = {}
         self._pulled: set[str] = set()
         self._unasked: set[str] = set()
         self._without_python: set[str] = set()
+
+    @property
+    def _engine(self) -> Engine:
+        if self._made is None:
+            # The SDK takes long to import, which nobody shall pay who does not use it.
+            from ._client import Engine
+
+            self._made = Engine(self._config.host)
+        return self._made
 
     @property
     def isolation(self) -> IsolationTier:

@@ -7,7 +7,7 @@ import re
 import secrets as randomness
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -21,10 +21,12 @@ from sandboxio.errors import (
 from sandboxio.spi import Command, run_to_the_end
 
 from . import _scripts
-from ._client import Engine
 from ._exec_process import ExecProcess
 from ._pending import Pending
 from ._transport import FrameReader, has_ended
+
+if TYPE_CHECKING:
+    from ._client import Engine
 
 __all__ = ["ExecHost"]
 

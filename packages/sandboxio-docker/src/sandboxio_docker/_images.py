@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import logging
 import time
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from sandboxio.errors import CreateTimeout, CreationError
+from sandboxio.spi import Progress
 
-from ._client import Engine
+from ._layers import Layers
+
+if TYPE_CHECKING:
+    from ._client import Engine
 
 __all__ = ["numeric_user", "pull"]
 
 REPORT_EVERY = 2.0
-"""Seconds between two lines of progress; a registry sends hundreds a second."""
+"""Seconds between two lines of progress in a log; an engine sends hundreds a second."""
+
+SHOW_EVERY = 0.1
+"""Seconds between two looks of who watches a bar."""
 
 logger = logging.getLogger("sandboxio.docker")
 
@@ -25,19 +33,32 @@ async def pull(engine: Engine, image: str, platform: str | None, bound: float) -
     Raises:
         CreateTimeout: It was not done within `bound` seconds.
     """
-    logger.info("Pulling the image %s.", image)
-    reported = time.monotonic()
+    what = f"Pulling the image {image}"
+    Progress(what=what).log(logger)
+    layers = Layers()
+    shown = logged = time.monotonic()
 
-    def report(progress: str) -> None:
-        nonlocal reported
-        if time.monotonic() - reported > REPORT_EVERY:
-            reported = time.monotonic()
-            logger.info("Pulling the image %s: %s", image, progress)
+    def report(answer: dict[str, Any]) -> None:
+        nonlocal shown, logged
+        layers.learn(answer)
+        now = time.monotonic()
+        if now - shown < SHOW_EVERY:
+            return
+        shown = now
+        level = logging.DEBUG
+        if now - logged > REPORT_EVERY:
+            logged, level = now, logging.INFO
+        Progress(what=what, done=layers.done, total=layers.total).log(logger, level)
 
-    with anyio.move_on_after(bound):
-        await engine.pull(image, platform, report)
-        logger.info("Pulled the image %s.", image)
-        return
+    try:
+        with anyio.move_on_after(bound):
+            await engine.pull(image, platform, report)
+            logger.info("Pulled the image %s.", image)
+            return
+    finally:
+        Progress(what=what, done=layers.done, total=layers.total, over=True).log(
+            logger, logging.DEBUG
+        )
     raise CreateTimeout(
         f"The image {image} was not pulled within {bound:g} s.",
         hint="Raise DockerConfig(pull_timeout=...), or pull it beforehand with docker pull.",

@@ -8,7 +8,7 @@ import os
 import re
 import socket
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sandboxio.errors import ConnectError, CreationError, ProviderError, SandboxError, SandboxGone
 from sandboxio.models import IsolationTier
@@ -16,7 +16,6 @@ from sandboxio.spi import GuestChannel, GuestInit, ProvisionRequest, SandboxDriv
 
 from ._autopsy import examine
 from ._cgroup import CgroupFiles, HostCgroup, InnerCgroup
-from ._client import Engine, EngineInfo, ImageFacts
 from ._config import DEFAULT_IMAGE, DockerConfig
 from ._exec_host import ExecHost
 from ._exec_sandbox import ExecSandbox
@@ -29,6 +28,10 @@ from ._runtime import tier_of
 from ._sandbox import Container, DockerSandbox, inner_files
 from ._scripts import KEEP
 from ._transport import DockerTransport, FrameReader
+
+if TYPE_CHECKING:
+    from ._client import Engine, ImageFacts
+    from ._engine_info import EngineInfo
 
 __all__ = ["Maker", "attach"]
 

@@ -14,7 +14,8 @@ from ..errors import SandboxError
 from ..models import Capability
 from ..spi import CommandPlugin
 from .arguments import completed_by, targets
-from .render import Style
+from .progress import Display, displayed
+from .render import Style, columns, plain
 
 if TYPE_CHECKING:
     from ..protocols import AsyncSandbox
@@ -48,6 +49,9 @@ for family, address in ((socket.AF_INET, "1.1.1.1"), (socket.AF_INET6, "2606:470
 """
 
 REACHED = 9
+
+ROOMY = 72
+"""Columns from which on the details of a step stand beside its name."""
 
 
 @dataclass
@@ -96,23 +100,37 @@ def run(options: argparse.Namespace) -> int:
 
     def show(step: Step) -> None:
         if not options.json:
-            mark = style.good("ok  ") if step.ok else style.bad("FAIL")
-            print(f"  {mark} {step.name:<13} {step.ms:8.1f} ms  {step.detail}", flush=True)
+            print(_line(step, style), flush=True)
 
-    anyio.run(_demo, options.backend, report, show)
+    with displayed() as display:
+        anyio.run(_demo, options.backend, report, show, display)
     if options.json:
         print(json.dumps(asdict(report), indent=2))
     elif report.error:
-        print(report.error, file=sys.stderr)
+        print(plain(report.error), file=sys.stderr)
     elif report.ok:
-        print(f"All steps passed on {report.backend} (isolation: {report.isolation}).")
+        end = f"All steps passed on {report.backend} (isolation: {report.isolation})."
+        print(style.wrapped(end))
+    else:
+        print("A step failed.", file=sys.stderr)
     return 0 if report.ok else 1
 
 
-async def _demo(target: str, report: Report, show: Callable[[Step], None]) -> None:
+def _line(step: Step, style: Style) -> str:
+    mark = style.good("ok  ") if step.ok else style.bad("FAIL")
+    first = f"  {mark} {step.name:<13} {step.ms:8.1f} ms  "
+    if style.width is None or style.width >= ROOMY:
+        return style.wrapped(step.detail, first=first, rest=" " * columns(first))
+    return first.rstrip() + "\n" + style.wrapped(step.detail, first="    ", rest="    ")
+
+
+async def _demo(
+    target: str, report: Report, show: Callable[[Step], None], display: Display
+) -> None:
     from .._api import create
 
     async def step(name: str, action: Callable[[], Awaitable[str]]) -> None:
+        display.begin(name)
         began = time.perf_counter()
         try:
             detail, ok = await action(), True
@@ -121,6 +139,8 @@ async def _demo(target: str, report: Report, show: Callable[[Step], None]) -> No
         except SandboxError as error:
             detail, ok = f"[{error.code}] {error.message}", False
             report.error = str(error)
+        finally:
+            display.end()
         done = Step(name, ok, round((time.perf_counter() - began) * 1000, 1), detail)
         report.steps.append(done)
         report.ok = report.ok and ok

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     )
     from ._plugin import BackendPlugin, DsnParameter
     from ._prepare import SupportsPrepare, Unprepared
+    from ._progress import Progress
     from ._shield import Outcome, run_to_the_end
 
 _LAZY = {
@@ -74,6 +75,7 @@ _LAZY = {
     "DsnParameter": "._plugin",
     "SupportsPrepare": "._prepare",
     "Unprepared": "._prepare",
+    "Progress": "._progress",
     "Outcome": "._shield",
     "run_to_the_end": "._shield",
 }
@@ -98,6 +100,7 @@ __all__ = [
     "Outcome",
     "ProcessDriver",
     "ProcessExit",
+    "Progress",
     "ProvisionRequest",
     "SandboxDriver",
     "SocketTransport",

@@ -52,8 +52,8 @@ def tracked() -> list[Path]:
 
 
 def executed() -> list[Path]:
-    """Return the pages whose blocks run: the README, and everything in docs/."""
-    return [path for path in tracked() if path == ROOT / "README.md" or path.is_relative_to(DOCS)]
+    """Return the pages whose blocks run: everything in docs/, and what wheels and visitors show first."""
+    return [path for path in tracked() if path.name == "README.md" or path.is_relative_to(DOCS)]
 
 
 # --- links, on the pages as a repository's web site shows them -----------------------------------

@@ -1,7 +1,7 @@
 """The blocks of our pages that are not Python: transcripts, and files that a reader copies.
 
 A transcript is either commands, one a line, or ``$ command`` lines with what each prints. Commands of
-sandboxio run. What installs a wheel is compared with the wheels, and a verb of this workspace with
+sandboxio run, and `sandboxio mcp`, which would serve until it is interrupted, with `--check`. What installs a wheel is compared with the wheels, and a verb of this workspace with
 the verbs. Anything else needs a ``<!-- not run: why -->``.
 """
 
@@ -76,6 +76,8 @@ def _transcript(page: Page, block: Block) -> list[str]:
     problems: list[str] = []
     for command, output in commands(block):
         words = _words(command)
+        if words[:2] == ["sandboxio", "mcp"] and "--check" not in words:
+            command = f"{command.partition(' #')[0]} --check"
         kind = known(words)
         if kind is None:
             problems.append(f"nobody knows whether this runs: {command}")
@@ -103,7 +105,11 @@ def commands(block: Block) -> list[tuple[str, str | None]]:
 
 
 def _words(command: str) -> list[str]:
-    return shlex.split(command, comments=True)
+    """Return a command's words, without the variables that are set for it."""
+    words = shlex.split(command, comments=True)
+    while words and re.match(r"[A-Z_]+=", words[0]):
+        del words[0]
+    return words
 
 
 def known(words: list[str]) -> bool | None:

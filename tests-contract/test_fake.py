@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
+from typing import ClassVar
 
-from sandboxio.audit import AuditConfig
 from sandboxio.models import Capability, IsolationTier
 from sandboxio_testing import FakeBackend
 from sandboxio_testing.suite import BackendContract, ProviderFacts, Witness
+
+LITTLE = Capability.RUN_COMMAND | Capability.NETWORK_POLICY
 
 
 class FakeWitness(Witness):
@@ -51,11 +54,35 @@ def unreachable_fake() -> FakeBackend:
     return fake
 
 
+def silent_fake() -> FakeBackend:
+    """Return a fake whose provider takes a request, and has its time."""
+    fake = FakeBackend()
+    fake.simulate(create_takes=1e9)
+    return fake
+
+
+def refusing_fake() -> FakeBackend:
+    """Return a fake whose provider ends nothing."""
+    fake = FakeBackend()
+    fake.simulate(kill_fails=PermissionError("403 Forbidden"))
+    return fake
+
+
+def stuck_fake() -> FakeBackend:
+    """Return a fake whose provider never says that a sandbox has ended."""
+    fake = FakeBackend()
+    fake.simulate(kill_hangs=True)
+    return fake
+
+
 class FakeContract(BackendContract):
     """What all configurations of the fake have in common."""
 
-    backend: FakeBackend
+    backend: ClassVar[FakeBackend]
     unreachable = staticmethod(unreachable_fake)
+    silent = staticmethod(silent_fake)
+    refusing = staticmethod(refusing_fake)
+    stuck = staticmethod(stuck_fake)
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -69,26 +96,26 @@ class TestFake(FakeContract):
     """All that it models."""
 
     backend = FakeBackend()
-
-    @staticmethod
-    def audited(*, audit: AuditConfig) -> FakeBackend:
-        return FakeBackend(audit=audit)
+    audited = staticmethod(partial(FakeBackend))
 
 
 class TestFakeWithLittle(FakeContract):
     """Almost nothing."""
 
-    backend = FakeBackend(capabilities=Capability.RUN_COMMAND | Capability.NETWORK_POLICY)
+    backend = FakeBackend(capabilities=LITTLE)
+    audited = staticmethod(partial(FakeBackend, capabilities=LITTLE))
 
 
 class TestFakeOfUnknownTier(FakeContract):
     """A tier that nobody claims."""
 
     backend = FakeBackend(isolation=IsolationTier.UNKNOWN)
+    audited = staticmethod(partial(FakeBackend, isolation=IsolationTier.UNKNOWN))
 
 
 class TestFakeWithCapsOfTemplate(FakeContract):
     """Caps that belong to the template."""
 
     backend = FakeBackend(resource_caps=False)
+    audited = staticmethod(partial(FakeBackend, resource_caps=False))
     resource_caps_supported = False

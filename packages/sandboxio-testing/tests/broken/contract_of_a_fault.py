@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import runpy
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,13 @@ FAULT = next(fault for fault in DRAWER if fault.name == os.environ["SBX_FAULT"])
 
 def broken(backend: Any) -> Any:
     return FAULT.make(backend) if FAULT.make else backend
+
+
+def failing(**faults: Any) -> Any:
+    """Break a fake whose provider fails as well."""
+    fake = FakeBackend()
+    fake.simulate(**faults)
+    return broken(fake)
 
 
 class FakeWitness:
@@ -79,11 +87,10 @@ else:
         async def pass_time(self, seconds: float) -> None:
             await fake.clock.advance(seconds)
 
-        @staticmethod
-        def unreachable() -> Any:
-            down = FakeBackend()
-            down.simulate(unreachable=True)
-            return broken(down)
+        unreachable = staticmethod(partial(failing, unreachable=True))
+        silent = staticmethod(partial(failing, create_takes=1e9))
+        refusing = staticmethod(partial(failing, kill_fails=PermissionError("403 Forbidden")))
+        stuck = staticmethod(partial(failing, kill_hangs=True))
 
         @staticmethod
         def audited(*, audit: AuditConfig) -> Any:

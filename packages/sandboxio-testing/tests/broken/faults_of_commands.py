@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 from dataclasses import replace
 from typing import Any
@@ -313,3 +314,24 @@ class Readahead(PassingProcess):
 
 class NoBackPressure(PassingSandbox):
     process_type = Readahead
+
+
+class StreamEnvDropped(PassingSandbox):
+    def stream(self, cmd: Command, *, env: Env = None, **options: Any) -> PassingProcess:
+        return super().stream(cmd, **options)
+
+
+# ----- code, and what calls leave
+
+
+class RichResultsDropped(PassingSandbox):
+    async def run_code(self, code: str, **options: Any) -> ExecResult:
+        return replace(await self.inner.run_code(code, **options), results=())
+
+
+class DescriptorForEachCommand(PassingSandbox):
+    """Opens something for every command, and forgets it."""
+
+    async def run(self, cmd: Command, **options: Any) -> ExecResult:
+        os.open(os.devnull, os.O_RDONLY)
+        return await super().run(cmd, **options)

@@ -10,7 +10,14 @@ import anyio
 from anyio.lowlevel import checkpoint
 from wrapping import Passing, PassingBackend, PassingFiles, PassingSandbox
 
-from sandboxio.errors import ConnectError, CreateTimeout, PathNotFound, SandboxError, SandboxGone
+from sandboxio.errors import (
+    ConnectError,
+    CreateTimeout,
+    FileSystemError,
+    PathNotFound,
+    SandboxError,
+    SandboxGone,
+)
 from sandboxio.models import ExecResult
 
 # ----- create, context, kill
@@ -219,6 +226,75 @@ class WritesInPlace(PassingSandbox):
     files_type = InPlace
 
 
+class HostFiles(PassingFiles):
+    """Takes a path that is not there for one of the host."""
+
+    async def read(self, path: str) -> bytes:
+        try:
+            return await self.inner.read(path)
+        except PathNotFound:
+            mine = anyio.Path(path)
+            if await mine.is_file():
+                return await mine.read_bytes()
+            raise
+
+
+class HostFilesRead(PassingSandbox):
+    files_type = HostFiles
+
+
+class BesideTheMounts(PassingFiles):
+    """Writes what lies below a mount to where no command sees it."""
+
+    async def write(self, path: str, data: Any) -> None:
+        if isinstance(path, str) and path.startswith("/tmp/"):
+            return
+        await self.inner.write(path, data)
+
+
+class WrittenBesideTheMounts(PassingSandbox):
+    files_type = BesideTheMounts
+
+
+class WaitsForAWriter(PassingFiles):
+    async def read(self, path: str) -> bytes:
+        try:
+            return await self.inner.read(path)
+        except FileSystemError:
+            if path.endswith("/pipe"):
+                await anyio.sleep_forever()
+            raise
+
+
+class PipesWaitedFor(PassingSandbox):
+    files_type = WaitsForAWriter
+
+
+class SizeFirst(PassingFiles):
+    """Fails when a file is longer than it was said to be."""
+
+    async def read(self, path: str) -> bytes:
+        data = await self.inner.read(path)
+        if path.endswith("/growing") and len(data) != len(await self.inner.read(path)):
+            raise FileSystemError(f"{path!r} changed while it was read.")
+        return data
+
+
+class GrowingFileFails(PassingSandbox):
+    files_type = SizeFirst
+
+
+class MakesWritable(PassingFiles):
+    async def write(self, path: str, data: Any) -> None:
+        if isinstance(path, str) and path.startswith("nook"):
+            await self.sandbox.inner.run(["chmod", "u+w", path])
+        await self.inner.write(path, data)
+
+
+class ReadOnlyMadeWritable(PassingSandbox):
+    files_type = MakesWritable
+
+
 # ----- secrets and records
 
 
@@ -289,3 +365,22 @@ class FailuresUnrecorded(ChangingSink):
 class OutputUncounted(ChangingSink):
     def changed(self, event: Any) -> Any:
         return replace(event, bytes_out=0) if event.event == "stream" else event
+
+
+class AbandonedUnrecorded(ChangingSink):
+    def changed(self, event: Any) -> Any:
+        return None if event.outcome == "abandoned" else event
+
+
+class NeverDenied(ChangingSink):
+    def changed(self, event: Any) -> Any:
+        return replace(event, network_denials=0)
+
+
+class EnvironmentMaskedEverywhere(ChangingSink):
+    """Masks every value of the environment, however short."""
+
+    def changed(self, event: Any) -> Any:
+        if event.argv is None:
+            return event
+        return replace(event, argv=tuple(word.replace("in", "***") for word in event.argv))

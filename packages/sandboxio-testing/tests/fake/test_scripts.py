@@ -78,7 +78,13 @@ async def test_code_is_scripted_with_rich_results(sbx_fake: FakeBackend) -> None
     sbx_fake.on_run_code(match="plot", returns=ExecResult(0, "", "", results=rich))
     result = await sbx_fake.sandbox.run_code("plot(data)", language="r")
     assert result.results == rich
-    assert (await sbx_fake.sandbox.run_code("1")).results == ()
+    assert (await sbx_fake.sandbox.run_code("x = 1")).results == ()
+
+
+async def test_last_expression_of_modelled_code_is_a_rich_result(sbx_fake: FakeBackend) -> None:
+    result = await sbx_fake.sandbox.run_code("print('p')\nx = 6\nx * 7")
+    assert (result.stdout, result.results) == ("p\n", (RichOutput("text/plain", "42"),))
+    assert (await sbx_fake.sandbox.run_code("None")).results == ()
 
 
 async def test_code_is_scripted_where_it_is_a_plain_command() -> None:

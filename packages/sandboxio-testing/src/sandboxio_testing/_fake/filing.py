@@ -13,7 +13,7 @@ from sandboxio.spi import FileMeta, file_error
 
 from .calls import Call
 from .machine import WORKDIR, Machine
-from .tree import DirNode, FileNode, LinkNode, Node
+from .nodes import DirNode, FileNode, LinkNode, Node
 from .world import World
 
 __all__ = ["MachineFiles"]

@@ -6,7 +6,8 @@ import errno
 from collections import deque
 from typing import Literal
 
-from .tree import DeviceNode, FileNode, Tree, fail
+from .nodes import DeviceNode, FileNode, fail
+from .tree import Tree
 
 __all__ = ["Handle", "HostInput", "HostOutput", "PipeEnd", "open_node", "pipe"]
 

@@ -13,10 +13,11 @@ import signal
 from collections.abc import Callable, Mapping
 
 from .handles import Handle
+from .nodes import DirNode, FileNode, fail
 from .process import Died, Family, Missing, Proc, Program, Steps
 from .procfs import ProcFs
 from .sockets import Ports
-from .tree import DirNode, FileNode, Tree, fail
+from .tree import Tree
 
 __all__ = ["Kernel"]
 

@@ -13,12 +13,13 @@ from .clock import FIRST, Timer, VirtualClock
 from .handles import Handle, HostOutput
 from .internet import Internet, Page, Reply
 from .kernel import Kernel
+from .nodes import DeviceNode
 from .process import Proc, Program, Steps
 from .programs import describing, files, network, system, text
 from .programs.options import Tool, Unknown, options, program
 from .python.model import run_python
 from .shell.interpreter import run_shell
-from .tree import DeviceNode, Tree
+from .tree import Tree
 
 __all__ = ["WORKDIR", "Machine"]
 
@@ -187,9 +188,9 @@ class Machine:
             )
         return (yield from run_python(proc, data.decode("utf-8", "replace"), self.fetch))
 
-    def code(self, source: str, names: dict[str, Any] | None) -> Program:
-        """Return a program that runs code whose variables are kept."""
-        return lambda proc: run_python(proc, source, self.fetch, names)
+    def code(self, source: str, names: dict[str, Any], shown: list[str]) -> Program:
+        """Return a program that runs code, keeps its variables, and shows its last expression."""
+        return lambda proc: run_python(proc, source, self.fetch, names, shown)
 
     def _serve(self, proc: Proc, args: list[str]) -> Steps:
         ports = [arg for arg in args if arg.isdigit()]

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .handles import Handle
-from .tree import Tree, fail
+from .nodes import fail
+from .tree import Tree
 
 if TYPE_CHECKING:
     from .kernel import Kernel

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
+from .nodes import DirNode, FileNode, LinkNode
 from .process import Proc
-from .tree import DirNode, FileNode, LinkNode, Tree
+from .tree import Tree
 
 __all__ = ["ProcFs"]
 

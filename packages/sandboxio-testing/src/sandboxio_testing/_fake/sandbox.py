@@ -14,7 +14,14 @@ from sandboxio.errors import (
     OutOfMemory,
     ProcessLimitExceeded,
 )
-from sandboxio.models import AppliedCap, AppliedPolicy, Capability, ExecResult, Resources
+from sandboxio.models import (
+    AppliedCap,
+    AppliedPolicy,
+    Capability,
+    ExecResult,
+    Resources,
+    RichOutput,
+)
 from sandboxio.spi import (
     CodeResult,
     Command,
@@ -28,9 +35,9 @@ from .command import FakeProcess
 from .filing import MachineFiles
 from .handles import HostInput, HostOutput
 from .machine import WORKDIR, Machine
+from .nodes import fail
 from .process import Proc, Program, Steps
 from .scripts import Script, acted, check_result
-from .tree import fail
 from .world import World
 
 __all__ = ["DEFAULTS", "FakeSandbox"]
@@ -283,8 +290,9 @@ class FakeSandbox(MachineFiles):
                         hint="Say what the code does: fake.on_run_code(match=..., returns=...).",
                     )
                 names = {} if context_id is None else self._contexts.setdefault(context_id, {})
-                program, result = self._program(script, call, self.machine.code(code, names))
-                results = () if result is None or result.results is None else result.results
+                shown: list[str] = []
+                model = self.machine.code(code, names, shown)
+                program, result = self._program(script, call, model)
                 process = self._start(program, call, WORKDIR, keep_open=False)
         try:
             out = {"stdout": bytearray(), "stderr": bytearray()}
@@ -296,6 +304,8 @@ class FakeSandbox(MachineFiles):
             raise
         self._raise_for(ended.cause)
         stdout, stderr = bytes(out["stdout"]), bytes(out["stderr"])
+        results = () if result is None or result.results is None else result.results
+        results += tuple(RichOutput("text/plain", text) for text in shown)
         return CodeResult(ended.exit_code, stdout, stderr, results)
 
     def _raise_for(self, cause: ExitCause) -> None:

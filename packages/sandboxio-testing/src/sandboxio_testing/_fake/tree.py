@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Callable, Iterator
 
-__all__ = ["DeviceNode", "DirNode", "FileNode", "LinkNode", "Node", "Tree", "fail"]
+from .nodes import DirNode, FileNode, LinkNode, Node, fail
+
+__all__ = ["Tree"]
 
 MAX_LINKS = 40
 """Links followed in one path, as on Linux."""
@@ -17,83 +18,6 @@ MAX_PATH = 4096
 
 DIR_MODE = 0o755
 FILE_MODE = 0o644
-
-
-def fail(number: int, path: str = "") -> OSError:
-    """Return the error of an errno."""
-    return OSError(number, os.strerror(number), path)
-
-
-class Node:
-    """What a name in a directory stands for."""
-
-    kind = 0
-
-    def __init__(self, mode: int, mtime: float) -> None:
-        self.mode = mode
-        self.mtime = mtime
-        self.names = 1
-
-    @property
-    def size(self) -> int:
-        """Bytes, as ``stat`` tells them."""
-        return 0
-
-
-class FileNode(Node):
-    """A regular file."""
-
-    kind = stat.S_IFREG
-
-    def __init__(self, mode: int, mtime: float, data: bytes = b"") -> None:
-        super().__init__(mode, mtime)
-        self.data = bytearray(data)
-        self.program: str | None = None
-
-    @property
-    def size(self) -> int:
-        """Bytes of its content."""
-        return len(self.data)
-
-
-class DirNode(Node):
-    """A directory."""
-
-    kind = stat.S_IFDIR
-
-    def __init__(self, mode: int, mtime: float) -> None:
-        super().__init__(mode, mtime)
-        self.entries: dict[str, Node] = {}
-
-    @property
-    def size(self) -> int:
-        """What a small directory takes on disk."""
-        return 4096
-
-
-class LinkNode(Node):
-    """A symbolic link."""
-
-    kind = stat.S_IFLNK
-
-    def __init__(self, target: str, mtime: float) -> None:
-        super().__init__(0o777, mtime)
-        self.target = target
-
-    @property
-    def size(self) -> int:
-        """Length of its target."""
-        return len(os.fsencode(self.target))
-
-
-class DeviceNode(Node):
-    """A character device: ``null``, ``zero``, ``full`` or ``urandom``."""
-
-    kind = stat.S_IFCHR
-
-    def __init__(self, name: str, mtime: float) -> None:
-        super().__init__(0o666, mtime)
-        self.name = name
 
 
 class Place:

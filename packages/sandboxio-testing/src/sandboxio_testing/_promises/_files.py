@@ -26,12 +26,26 @@ CLAUSES = (
     ),
     must("files.special-refused", "Writing onto a device raises `FileSystemError`."),
     must("files.endless-refused", "Reading something endless is refused instead of attempted."),
+    must("files.pipe-refused", "Reading a named pipe is refused instead of waited for."),
+    must("files.growing", "Reading a file that grows ends, with what it had at some moment."),
+    must(
+        "files.visible",
+        "A write, wherever to, is refused or is seen by commands.",
+    ),
+    must(
+        "files.no-host-paths",
+        "A path means a file of the sandbox, never one of the host.",
+    ),
     must(
         "files.read-bound",
         "`read()` returns a file of `SBX_MAX_OUTPUT_MB`, and refuses a larger one with `OutputLimitExceeded`.",
     ),
     must("files.bad-path", "A path that no file can have raises `ConfigurationError`."),
     must("files.keeps-mode", "Overwriting a file keeps its permission bits."),
+    must(
+        "files.read-only",
+        "Overwriting a read-only file changes it and keeps its permission bits, or raises and changes nothing.",
+    ),
     must(
         "files.write-through-link",
         "Writing to a link changes what it points to, and the link stays one.",

@@ -16,6 +16,10 @@ CLAUSES = (
         "create.timeout",
         "A create that takes longer than its timeout raises `CreateTimeout` and leaves nothing.",
     ),
+    must(
+        "create.unanswered",
+        "A create whose provider does not answer raises `CreateTimeout` soon after its timeout.",
+    ),
     must("create.cancelled", "A create that is cancelled at any of its waits leaves nothing."),
     must(
         "create.bad-arguments",
@@ -51,9 +55,25 @@ CLAUSES = (
         "kill.cancelled-scope",
         "`kill()` ends the sandbox although it is called in a scope that is cancelled.",
     ),
+    must(
+        "kill.beside-busy",
+        "Commands in flight in one sandbox do not hold up the end of another.",
+    ),
+    must(
+        "kill.refused",
+        "An end that the provider refuses raises `ConnectError`, which says how to reap, and may be tried again.",
+    ),
+    must(
+        "kill.unconfirmed",
+        "An end that is not confirmed within the grace raises, and warns with the id, the backend and the labels.",
+    ),
     must("kill.then-gone", "Every operation on a sandbox that was killed raises `SandboxGone`."),
     # ----- connect
     must("connect.attaches", "`connect()` attaches to the very sandbox of that id."),
+    must(
+        "connect.describes-itself",
+        "A connected sandbox has the tier, the capabilities and the policy that it was created with.",
+    ),
     must(
         "connect.unknown",
         "`connect()` with an unknown or empty id raises `ConnectError` and creates nothing.",

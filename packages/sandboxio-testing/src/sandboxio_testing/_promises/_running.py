@@ -21,6 +21,10 @@ CLAUSES = (
         "exec.not-executable",
         "A file that cannot be executed is exit code 126 with a message on stderr.",
     ),
+    must(
+        "exec.no-interpreter",
+        "A script whose interpreter does not exist is exit code 126 or 127 with a message on stderr.",
+    ),
     # ----- exec: output
     must("exec.streams-apart", "What a command writes to stdout and to stderr arrives apart."),
     must("exec.last-line", "The last line arrives although no newline ends it."),
@@ -46,6 +50,9 @@ CLAUSES = (
     must("exec.arguments-are-data", "Arguments arrive as they are, whatever they contain."),
     must("exec.bad-command", "A command that no process can have raises `ConfigurationError`."),
     must("exec.broken-pipe", "A reader that ends early ends its writer."),
+    should(
+        "exec.frees-descriptors", "Commands that ended leave no open descriptor in this process."
+    ),
     # ----- exec: environment
     must("env.create", "Every command has the environment of `create()`."),
     must(
@@ -123,6 +130,10 @@ CLAUSES = (
         "stream.not-awaitable",
         "`stream()` is no coroutine, and starts nothing before its block is entered.",
     ),
+    must(
+        "stream.surroundings",
+        "A streamed command has the environment, the working directory and the stdin of its call.",
+    ),
     must("stream.while-running", "Output arrives while the command runs."),
     must("stream.whole", "Chunks of a stream, put together, are what the command wrote."),
     must("stream.tells-streams", "Each chunk says which stream it is of."),
@@ -176,6 +187,10 @@ CLAUSES = (
         "A language that the backend does not have raises `CapabilityNotSupported`.",
     ),
     must("code.no-results", "`results` is `None` where the backend has no interpreter."),
+    must(
+        "code.results",
+        "Where the backend has an interpreter, `results` has the value of the last expression.",
+    ),
     must(
         "code.context",
         "`context_id=` keeps variables from call to call, and apart from other contexts.",

@@ -55,6 +55,10 @@ CLAUSES = (
         "A list of allowed hosts is refused by a backend that cannot enforce it, and nothing is created.",
     ),
     must(
+        "network.allowlist",
+        "A list of allowed hosts lets these be reached, and nothing else.",
+    ),
+    must(
         "network.ingress-refused",
         "Ports for ingress are refused by a backend that cannot open them, and nothing is created.",
     ),
@@ -120,6 +124,11 @@ CLAUSES = (
         "isolation.sandboxes-apart", "Files and processes of one sandbox are not seen in another."
     ),
     should(
+        "isolation.no-user-namespaces",
+        "Code on a shared kernel cannot make a user namespace, in which it would have rights.",
+    ),
+    should("isolation.no-raw-sockets", "Code on a shared kernel cannot open raw sockets."),
+    should(
         "isolation.no-new-privileges",
         "Code on a shared kernel cannot gain privileges by executing a program.",
     ),
@@ -127,11 +136,15 @@ CLAUSES = (
     must("secrets.given", "Commands have the secrets in their environment."),
     must("secrets.reprs", "No repr shows a secret."),
     must("secrets.errors", "No error, hint, note or traceback text shows a secret."),
+    must("secrets.logs", "No log record shows a secret, at any level."),
     must("secrets.of-a-call", "A credential in the environment of a call is masked like a secret."),
     must("secrets.after-connect", "A handle from `connect()` masks the secrets too."),
     must("secrets.provider", "The provider shows no secret to whoever may list sandboxes."),
     # ----- errors
-    must("errors.shape", "Every error has a code, a hint, and the address of its page."),
+    must(
+        "errors.shape",
+        "Every error has a code, a hint, the address of its page, and says whether to try again.",
+    ),
     must("errors.no-builtins", "No wrong argument raises anything but a `SandboxError`."),
     must(
         "errors.cause",
@@ -153,6 +166,18 @@ CLAUSES = (
         "The record of a command has its arguments, its exit code and how much it printed.",
     ),
     must("audit.stream", "The record of a stream has its exit code and how much came out of it."),
+    must(
+        "audit.abandoned",
+        "A stream that nobody leaves is recorded when its sandbox ends.",
+    ),
+    must(
+        "audit.denials",
+        "A record counts the blocked attempts to reach the network, or says that it does not know.",
+    ),
+    must(
+        "audit.not-mangled",
+        "A short value of the environment changes nothing else in a record.",
+    ),
     must("audit.code", "The record of code has its hash, and the code only if that was asked for."),
     must("audit.tenant", "Records carry the tenant and the session of the metadata."),
     must("audit.no-secret", "No record shows a secret, wherever it was used."),
@@ -166,4 +191,5 @@ CLAUSES = (
         "sync.errors", "Errors come through the sync facade as the same classes with their causes."
     ),
     must("sync.in-a-running-loop", "The sync facade works inside a running event loop."),
+    must("sync.frees-its-thread", "The thread of a sync sandbox is gone after `close()`."),
 )

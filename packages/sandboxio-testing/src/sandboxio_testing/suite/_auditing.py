@@ -39,6 +39,10 @@ EVENTS = {
 """The event that each operation makes."""
 
 
+UNREACHABLE = "192.0.2.7"
+"""An address that is set aside for documentation: nobody has it."""
+
+
 class RecordingSink:
     """Keeps what it is given."""
 
@@ -161,6 +165,48 @@ class AuditingContract(ContractBase):
         (event,) = sink.take()
         assert event.argv == tuple(command)
         assert (event.exit_code, event.bytes_out, event.outcome) == (3, 8, "ok")
+
+    @needs(Capability.STREAMING)
+    @clause("audit.abandoned")
+    async def test_stream_that_nobody_leaves_is_recorded(
+        self, audited_sandbox: AsyncSandbox, sink: RecordingSink
+    ) -> None:
+        """If this fails, a stream is only recorded by who leaves its block."""
+        command = self.probes.say_around(b"12345", "sandboxio-no-such-file", b"")
+        process = audited_sandbox.stream(command)
+        await process.__aenter__()
+        seen = b""
+        while len(seen) < 5:
+            seen += (await anext(aiter(process))).data
+        await audited_sandbox.kill()
+        await process.__aexit__(None, None, None)
+        events = sink.take()
+        assert sorted(event.event for event in events) == ["kill", "stream"]
+        (stream,) = [event for event in events if event.event == "stream"]
+        assert (stream.argv, stream.bytes_out) == (tuple(command), 5)
+        assert (stream.outcome, stream.exit_code) == ("abandoned", None)
+
+    @clause("audit.denials")
+    async def test_record_counts_blocked_attempts_or_does_not_know(
+        self, audited_sandbox: AsyncSandbox, sink: RecordingSink
+    ) -> None:
+        """If this fails, "not counted" is told as 0, or nothing is counted where it is said to be."""
+        await audited_sandbox.run(self.probes.exit(0))
+        command = self.probes.reach("connect", UNREACHABLE, 80, "token")
+        assert (await audited_sandbox.run(command)).exit_code == 9
+        quiet, denied = [event.network_denials for event in sink.take()]
+        assert (quiet, denied) == (None, None) or (quiet == 0 and (denied or 0) > 0)
+
+    @clause("audit.not-mangled")
+    async def test_short_value_changes_nothing_else(self, make: Maker, sink: RecordingSink) -> None:
+        """If this fails, whatever stands in the environment is masked everywhere."""
+        backend = self.new_audited_backend(AuditConfig(sinks=(sink,)))
+        sandbox = await make(backend=backend, env={"AUTHOR": "in", "MODE": "test"})
+        sink.take()
+        command = ["printf", "pytest in mint"]
+        await sandbox.run(command, env={"SBX_PASSWORD": "x"})
+        (event,) = sink.take()
+        assert event.argv == tuple(command)
 
     @needs(Capability.RUN_CODE)
     @clause("audit.code")

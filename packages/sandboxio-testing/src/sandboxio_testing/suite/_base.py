@@ -6,7 +6,7 @@ import inspect
 import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, Literal, Protocol, cast
 
 import anyio
 import pytest
@@ -163,6 +163,10 @@ class ContractBase:
         bound: Seconds after which a test fails because it hangs.
         unreachable: Like ``backend``, but with a provider that does not answer; ``None`` if the
             provider is always there.
+        silent: Like ``backend``, but with a provider that takes requests and never answers; ``None``
+            if the author cannot make one.
+        refusing: Like ``backend``, but with a provider that refuses to end what it created.
+        stuck: Like ``backend``, but with a provider that never confirms the end of what it created.
         audited: Makes a backend like ``backend`` that records as an `AuditConfig` says;
             ``None`` for ``backend`` itself, if it is a class that takes ``audit=``.
         credential: The environment variable of the provider's credential, or ``None``.
@@ -197,6 +201,9 @@ class ContractBase:
     cancel_points: ClassVar[int] = 8
     bound: ClassVar[float] = TEST
     unreachable: ClassVar[Backend | BackendFactory | None] = None
+    silent: ClassVar[Backend | BackendFactory | None] = None
+    refusing: ClassVar[Backend | BackendFactory | None] = None
+    stuck: ClassVar[Backend | BackendFactory | None] = None
     audited: ClassVar[AuditedFactory | None] = None
     credential: ClassVar[str | None] = None
     public_name: ClassVar[str] = "example.com"
@@ -216,6 +223,20 @@ class ContractBase:
         if cls.unreachable is None:
             pytest.skip("the author gives no `unreachable` backend: the provider is always there")
         return cast(Backend, made(cls.unreachable, "create"))
+
+    @classmethod
+    def new_failing_backend(cls, how: Literal["silent", "refusing", "stuck"]) -> Backend:
+        """Return the author's backend whose provider fails in one of the other ways, or skip."""
+        given: Backend | BackendFactory | None = getattr(cls, how)
+        if given is None:
+            pytest.skip(f"the author gives no `{how}` backend")
+        return cast(Backend, made(given, "create"))
+
+    @classmethod
+    def new_fresh_backend(cls, subject: Backend) -> Backend:
+        """Return a backend like `subject` that was never used, or skip."""
+        fresh = cls.new_backend()
+        return cls.new_audited_backend(AuditConfig()) if fresh is subject else fresh
 
     @classmethod
     def new_audited_backend(cls, audit: AuditConfig) -> Backend:

@@ -58,9 +58,13 @@ class CappingContract(ContractBase):
     async def test_memory_and_processes_are_capped_by_default(self, sandbox: AsyncSandbox) -> None:
         """If this fails, a sandbox without `Resources` can use this host up."""
         policy = sandbox.policy
-        if not self.resource_caps_supported:
-            pytest.skip("the template owns the caps")
-        for cap in (policy.memory_mb, policy.processes):
+        # How many processes a template's machine takes is not always told.
+        owned = (
+            (policy.memory_mb, policy.processes)
+            if self.resource_caps_supported
+            else (policy.memory_mb,)
+        )
+        for cap in owned:
             assert cap is not None, policy
             assert 0 < cap.value < math.inf
             assert cap.mechanism

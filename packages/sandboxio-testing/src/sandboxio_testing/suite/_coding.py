@@ -103,6 +103,16 @@ class CodingContract(ContractBase):
         assert (await sandbox.run_code("print(1)\n1 + 1")).results is None
 
     @needs(Capability.STATEFUL_CODE)
+    @clause("code.results")
+    async def test_value_of_the_last_expression_is_a_result(self, sandbox: AsyncSandbox) -> None:
+        """If this fails, rich results are declared, and not handed out."""
+        result = await sandbox.run_code("print('printed')\n6 * 7")
+        assert result.stdout == "printed\n"
+        assert result.results is not None
+        assert [item.data for item in result.results if item.mime_type == "text/plain"] == ["42"]
+        assert not (await sandbox.run_code("silent = 1")).results
+
+    @needs(Capability.STATEFUL_CODE)
     @clause("code.context")
     async def test_context_keeps_variables_apart(self, sandbox: AsyncSandbox, name: Names) -> None:
         """If this fails, contexts are not kept, or are one."""

@@ -7,10 +7,12 @@ from ._capping import CappingContract
 from ._coding import CodingContract
 from ._creating import CreatingContract
 from ._declaring import DeclaringContract
+from ._failing import FailingContract
 from ._filing import FilingContract
 from ._finding import FindingContract
 from ._isolating import IsolatingContract
 from ._network import NetworkContract
+from ._placing import PlacingContract
 from ._running import RunningContract
 from ._secreting import SecretingContract
 from ._stopping import StoppingContract
@@ -24,6 +26,7 @@ __all__ = ["BackendContract"]
 
 class BackendContract(
     CreatingContract,
+    FailingContract,
     FindingContract,
     RunningContract,
     SurroundingsContract,
@@ -31,6 +34,7 @@ class BackendContract(
     StreamingContract,
     CodingContract,
     FilingContract,
+    PlacingContract,
     TransferringContract,
     DeclaringContract,
     NetworkContract,

@@ -16,6 +16,7 @@ from sandboxio.protocols import AsyncSandbox, Backend
 from ._attempts import attempt, interrupt, spread
 from ._base import ContractBase, Maker, Names
 from ._clause_mark import clause
+from ._descriptors import open_descriptors
 from ._operations import each_operation
 from ._oracle import Oracle
 
@@ -40,6 +41,10 @@ BAD_ARGUMENTS: tuple[dict[str, Any], ...] = (
     {"resources": 512},
     {"require_isolation": "container"},
 )
+
+
+BUSY = 44
+"""Commands at the same time: more than the workers of an event loop, which are 40 by default."""
 
 
 class CreatingContract(ContractBase):
@@ -258,6 +263,28 @@ class CreatingContract(ContractBase):
         assert [type(error) for error in errors] == [SandboxGone] * 3, repr(errors)
         assert not await oracle.exists(sandbox.id)
 
+    @clause("kill.beside-busy")
+    async def test_busy_sandbox_does_not_hold_up_another(
+        self, make: Maker, oracle: Oracle, name: Names
+    ) -> None:
+        """If this fails, teardown waits for the workers or connections that commands occupy."""
+        busy, other, path = await make(), await make(), name("beat")
+        errors: list[Exception | None] = []
+
+        async def command(argv: list[str]) -> None:
+            errors.append(await attempt(busy.run(argv)))
+
+        async with anyio.create_task_group() as group:
+            for _ in range(BUSY - 1):
+                group.start_soon(command, self.probes.sleep(300))
+            group.start_soon(command, self.probes.beat(path))
+            await self.pulse_of(busy, oracle).begun(path)
+            await other.kill()
+            assert not await oracle.exists(other.id)
+            await busy.kill()
+        assert [type(error) for error in errors] == [SandboxGone] * BUSY, repr(errors)
+        assert not await oracle.exists(busy.id)
+
     @clause("kill.cancelled-scope")
     async def test_kill_in_a_cancelled_scope_ends_the_sandbox(
         self, make: Maker, oracle: Oracle
@@ -280,12 +307,6 @@ class CreatingContract(ContractBase):
             if isinstance(error, CapabilityNotSupported):
                 assert error.capability is not None
                 assert error.capability not in sandbox.capabilities, f"{what}: {error!r}"
-
-
-def open_descriptors() -> int:
-    """Count the open descriptors of this process; 0 where they are not listed."""
-    folder = Path("/proc/self/fd")
-    return len(list(folder.iterdir())) if folder.is_dir() else 0
 
 
 async def _cancel_natively_until_done(

@@ -42,6 +42,21 @@ class FindingContract(ContractBase):
             result = await connected.run(self.probes.show_file(path))
         assert result.stdout == "of the first handle"
 
+    @clause("connect.describes-itself")
+    async def test_connected_sandbox_describes_the_same(
+        self, subject: Backend, sandbox: AsyncSandbox
+    ) -> None:
+        """If this fails, a handle tells the backend's defaults instead of what is in force."""
+        async with await subject.connect(sandbox.id) as connected:
+            assert connected.backend == sandbox.backend
+            assert connected.isolation is sandbox.isolation
+            assert connected.capabilities == sandbox.capabilities
+            told, made = connected.policy, sandbox.policy
+            assert (told.isolation, told.network) == (made.isolation, made.network)
+            for cap in ("cpu", "memory_mb", "processes", "disk_mb"):
+                values = [getattr(getattr(policy, cap), "value", None) for policy in (told, made)]
+                assert values[0] == values[1], f"{cap}: {values}"
+
     @clause("connect.unknown")
     @pytest.mark.parametrize("sandbox_id", [UNKNOWN_ID, "no such sandbox", "", " ", "../.."])
     async def test_connect_to_an_unknown_id_is_an_error(

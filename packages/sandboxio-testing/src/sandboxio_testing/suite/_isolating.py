@@ -106,6 +106,25 @@ class IsolatingContract(ContractBase):
             pytest.skip("it has a kernel of its own")
         assert (await sandbox.run(self.probes.mount(name("mount")))).exit_code != 0
 
+    @clause("isolation.no-user-namespaces")
+    async def test_code_cannot_make_a_user_namespace(self, sandbox: AsyncSandbox) -> None:
+        """If this fails, code inside becomes root of a namespace, and reaches much of the kernel."""
+        if sandbox.isolation not in SHARED_KERNEL:
+            pytest.skip("it has a kernel of its own")
+        result = await sandbox.run(self.probes.make_user_namespace())
+        if result.exit_code == 127:
+            pytest.skip("the probe make_user_namespace() needs a program that is not there")
+        assert result.exit_code != 0, "a user namespace was made"
+
+    @clause("isolation.no-raw-sockets")
+    async def test_code_cannot_open_a_raw_socket(self, sandbox: AsyncSandbox) -> None:
+        """If this fails, code inside has CAP_NET_RAW, and can forge and overhear packets."""
+        if sandbox.isolation not in SHARED_KERNEL:
+            pytest.skip("it has a kernel of its own")
+        result = await sandbox.run(self.probes.open_raw_socket())
+        assert result.exit_code in (0, 9), f"the probe open_raw_socket() does not work: {result}"
+        assert result.exit_code == 9, result.stdout
+
     @clause("isolation.no-new-privileges")
     async def test_code_cannot_gain_privileges(self, sandbox: AsyncSandbox) -> None:
         """If this fails, a set-user-id program of the image is a way up."""
@@ -178,9 +197,7 @@ class IsolatingContract(ContractBase):
     @clause("isolation.warned")
     async def test_unknown_tier_warns_once(self, subject: Backend) -> None:
         """If this fails, an unknown tier is used without a word, or a known one with a warning."""
-        fresh = self.new_backend()
-        if fresh is subject and subject.isolation is IsolationTier.UNKNOWN:
-            pytest.skip("it has warned already; give the class as `backend` to have this tested")
+        fresh = self.new_fresh_backend(subject)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             for _ in range(2):

@@ -21,7 +21,7 @@ from sandboxio.models import Capability, NetworkPolicy
 from sandboxio.protocols import AsyncSandbox, Backend
 
 from ._base import ContractBase, Maker, Names
-from ._clause_mark import clause
+from ._clause_mark import clause, needs
 from ._listeners import (
     Listener,
     from_outside,
@@ -33,6 +33,9 @@ from ._oracle import Oracle, known
 from ._refusals import refused
 
 __all__ = ["NetworkContract"]
+
+NOBODY = "192.0.2.7"
+"""An address that is set aside for documentation: nobody has it."""
 
 METADATA = "169.254.169.254"
 """The address at which clouds answer questions about a machine, credentials included."""
@@ -204,6 +207,28 @@ class NetworkContract(ContractBase):
                 if await self.reaches(sandbox, target):
                     return
         # A sandbox may have been given this host's only address, and then meets itself there.
+        pytest.skip("it reaches no address of this host, which proves nothing; set `outside`")
+
+    @needs(Capability.NETWORK_ALLOWLIST)
+    @clause("network.allowlist")
+    async def test_listed_hosts_are_reached_and_no_others(self, make: Maker) -> None:
+        """If this fails, the list is taken for "allow all", or for "deny all"."""
+        other = await make(network=NetworkPolicy(egress="deny", allow=(NOBODY,)))
+        assert other.policy.network == NetworkPolicy(egress="deny", allow=(NOBODY,))
+        await self.is_denied(other, "tcp", [*host_addresses(), "127.0.0.1"])
+        if self.outside is not None:
+            command = self.probes.reach("connect", *self.outside, token())
+            assert (await other.run(command)).exit_code == 9
+        for host in [self.outside[0]] if self.outside is not None else host_addresses():
+            listed = await make(network=NetworkPolicy(egress="deny", allow=(host,)))
+            if self.outside is not None:
+                command = self.probes.reach("connect", *self.outside, token())
+                assert (await listed.run(command)).stdout == "reached\n"
+                return
+            with listening("tcp", host) as target:
+                await self.control(target)
+                if await self.reaches(listed, target):
+                    return
         pytest.skip("it reaches no address of this host, which proves nothing; set `outside`")
 
     # ----- refusals

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
-from sandboxio.models import Capability
+from sandboxio.models import PIPE, Capability, Stdin
 from sandboxio.protocols import AsyncSandbox
 
 from ._probes import Probes
 
-__all__ = ["Operation", "each_operation", "each_refusal"]
+__all__ = ["NO_FILE", "Operation", "each_operation", "each_refusal"]
+
+NO_FILE = "sandboxio-no-such-file"
+"""A path in the sandbox at which there is nothing."""
 
 Operation = Callable[[], Awaitable[object]]
 
 
 def each_operation(
-    sandbox: AsyncSandbox, probes: Probes, folder: Path, path: str = "sandboxio-no-such-file"
+    sandbox: AsyncSandbox, probes: Probes, folder: Path, path: str = NO_FILE
 ) -> Iterator[tuple[str, Operation]]:
     """Return each operation with its name; those on files use `path`, transfers also `folder`."""
     local = folder / "local"
@@ -69,7 +72,13 @@ def each_refusal(
         yield Capability.FILESYSTEM, f"files.{name}()", operations[f"files.{name}"]
     for name in ("upload", "download"):
         yield Capability.UPLOAD_DOWNLOAD, f"files.{name}()", operations[f"files.{name}"]
+
+    async def stream_with(stdin: bytes | Stdin) -> None:
+        sandbox.stream(probes.exit(0), stdin=stdin)
+
     yield Capability.STDIN, "run(stdin=...)", lambda: sandbox.run(probes.exit(0), stdin=b"x")
     if Capability.STREAMING in sandbox.capabilities:
+        yield Capability.STDIN, "stream(stdin=...)", lambda: stream_with(b"x")
+        yield Capability.STDIN, "stream(stdin=PIPE)", lambda: stream_with(PIPE)
         yield Capability.STDIN, "Process.send()", send
         yield Capability.STDIN, "Process.signal()", signal

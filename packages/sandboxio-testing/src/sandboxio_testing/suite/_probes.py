@@ -49,6 +49,16 @@ with socket.socket() as listener:
             connection.sendall(connection.recv(100))
 """
 
+_RAW = """
+import socket, sys
+try:
+    socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+except OSError as error:
+    print("refused:", error)
+    sys.exit(9)
+print("opened")
+"""
+
 _BEAT = 'while :; do echo >> "$1"; sleep 0.02; done'
 
 
@@ -170,6 +180,10 @@ class Probes:
     def list_names(self, directory: str) -> Argv:
         """Print the names in a directory, hidden ones included, one in a line."""
         return ["ls", "-A", "--", directory]
+
+    def make_pipe(self, path: str) -> Argv:
+        """Make a named pipe."""
+        return ["mkfifo", path]
 
     def link(self, target: str, path: str) -> Argv:
         """Make a symbolic link at `path` that points to `target`."""
@@ -303,6 +317,14 @@ class Probes:
     def mount(self, path: str) -> Argv:
         """Try to mount a file system over a directory; end with 0 if that was possible."""
         return _sh('mkdir -p "$1" && mount -t tmpfs none "$1"', path)
+
+    def make_user_namespace(self) -> Argv:
+        """Try to enter a user namespace of its own; end with 0 if that was possible."""
+        return ["unshare", "-U", "true"]
+
+    def open_raw_socket(self) -> Argv:
+        """Try to open a raw socket; print ``opened`` if that was possible, else end with 9."""
+        return ["python3", "-c", _RAW]
 
     def show_privileges(self) -> Argv:
         """Print the lines of ``/proc/self/status``, which tell capabilities and no-new-privileges."""

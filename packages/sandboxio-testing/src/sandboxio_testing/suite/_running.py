@@ -14,11 +14,15 @@ from sandboxio.protocols import AsyncSandbox
 from ._base import ContractBase, Names
 from ._bounds import GRACE
 from ._clause_mark import clause, needs
+from ._descriptors import open_descriptors
 from ._pulse import Pulse
 
 __all__ = ["RunningContract"]
 
 MIB = 1 << 20
+
+COMMANDS = 20
+"""Commands after which a descriptor that each of them leaves stands out."""
 
 AWKWARD = (
     "plain",
@@ -94,6 +98,20 @@ class RunningContract(ContractBase):
         """If this fails, the provider reports a failed start as 127, as 1, or as an error."""
         result = await sandbox.run([self.probes.not_executable])
         assert (result.exit_code, result.stdout) == (126, "")
+        assert result.stderr.strip(), "nothing on stderr says what is wrong"
+
+    @clause("exec.no-interpreter")
+    async def test_script_without_its_interpreter_says_so(
+        self, sandbox: AsyncSandbox, name: Names
+    ) -> None:
+        """If this fails, a failed start became an error of the provider's, or a silent one."""
+        script = f"./{name('script')}"
+        await sandbox.run(self.probes.write_file(script, "#!/no/such/interpreter\n"))
+        made = await sandbox.run(self.probes.change_mode("755", script))
+        assert made.exit_code == 0, f"the probe change_mode() failed: {made}"
+        result = await sandbox.run([script])
+        assert result.exit_code in (126, 127), result
+        assert result.stdout == ""
         assert result.stderr.strip(), "nothing on stderr says what is wrong"
 
     # ----- output
@@ -228,6 +246,25 @@ class RunningContract(ContractBase):
         """If this fails, commands start with SIGPIPE ignored, and `yes | head -n 1` never ends."""
         result = await sandbox.run(self.probes.impatient_reader())
         assert result.stdout == "y\n"
+
+    @clause("exec.frees-descriptors")
+    async def test_ended_commands_leave_no_descriptor(self, sandbox: AsyncSandbox) -> None:
+        """If this fails, a pipe, socket or connection of a command outlives it."""
+        if open_descriptors() == 0:
+            pytest.skip("this system does not list descriptors")
+
+        async def once() -> None:
+            await sandbox.run(self.probes.exit(0))
+            if Capability.STREAMING in sandbox.capabilities:
+                async with sandbox.stream(self.probes.exit(0)) as process:
+                    await process.wait()
+
+        await once()  # what is opened once for all is open now
+        before = open_descriptors()
+        for _ in range(COMMANDS):
+            await once()
+        after = open_descriptors()
+        assert after < before + COMMANDS, f"{before} descriptors became {after}"
 
     # ----- at the same time
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import traceback
 import warnings
@@ -113,6 +114,23 @@ class SecretingContract(ContractBase):
             error = await attempt(subject.create(template=self.template, secrets=wrong))
             assert isinstance(error, SandboxError), repr(error)
             assert secret not in shown(error)
+
+    @clause("secrets.logs")
+    async def test_no_log_record_shows_a_secret(
+        self, make: Maker, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """If this fails, a record is made of arguments, or of the provider's own words."""
+        secret = canary()
+        with caplog.at_level(logging.DEBUG):
+            sandbox = await make(secrets={"SBX_SECRET": secret}, metadata={"note": secret})
+            await sandbox.run([*self.probes.say(secret.encode()), secret], env={"SBX_ONE": secret})
+            for _, operation in self.failing(sandbox, secret):
+                await attempt(operation())
+            await sandbox.kill()
+        assert [item for item in caplog.records if item.name == "sandboxio"], "nothing was logged"
+        for record in caplog.records:
+            assert secret not in record.getMessage(), record.name
+            assert secret not in repr(vars(record)), record.name
 
     @clause("secrets.of-a-call")
     async def test_credential_of_a_call_is_masked(self, sandbox: AsyncSandbox) -> None:

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
+from sandboxio.errors import PathNotFound
 from sandboxio.models import PIPE, Capability
 from sandboxio.protocols import AsyncSandbox, Process
 
@@ -61,6 +62,26 @@ class StreamingContract(ContractBase):
         async with process:
             await process.wait()
         assert await pulse.beats(path) == 7
+
+    @clause("stream.surroundings")
+    async def test_stream_has_its_surroundings(self, sandbox: AsyncSandbox, name: Names) -> None:
+        """If this fails, `stream()` drops an argument that `run()` heeds."""
+        folder = name("folder")
+        await sandbox.run(self.probes.make_many(folder, 1))
+        async with sandbox.stream(
+            self.probes.show_environment(), env={"SBX_ONE": "of the stream"}
+        ) as process:
+            assert b"SBX_ONE=of the stream" in (await rest_of(process)).split(b"\0")
+        async with sandbox.stream(self.probes.show_directory(), cwd=folder) as process:
+            assert (await rest_of(process)).rstrip().endswith(f"/{folder}".encode())
+        with pytest.raises(PathNotFound):
+            async with sandbox.stream(self.probes.exit(0), cwd=name("missing")):
+                pass
+        async with sandbox.stream(self.probes.count_stdin()) as process:
+            assert (await rest_of(process)).strip() == b"0"
+        if Capability.STDIN in sandbox.capabilities:
+            async with sandbox.stream(self.probes.copy_stdin(), stdin=b"in\0\xff") as process:
+                assert await rest_of(process) == b"in\0\xff"
 
     @clause("stream.while-running")
     async def test_output_arrives_while_the_command_runs(

@@ -212,7 +212,6 @@ class SurroundingsContract(ContractBase):
         await pulse.lives(path)
         await pulse.lives(path)
 
-    @needs(Capability.RUN_CODE)
     @clause("background.daemon")
     async def test_client_reaches_a_server_of_an_earlier_command(
         self, make: Maker, oracle: Oracle, name: Names

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from anyio import to_thread
 
@@ -17,6 +19,9 @@ from ._clause_mark import clause
 from ._oracle import Oracle
 
 __all__ = ["SyncingContract"]
+
+WORKER = "AnyIO worker thread"
+"""How the names of workers begin that the event loop library ends by itself."""
 
 TARGET = "contract"
 """The name under which the backend is registered for `create_sync()`."""
@@ -62,6 +67,25 @@ class SyncingContract(ContractBase):
         """If this fails, the facade cannot be used in a notebook."""
         sandbox_id = self.use(target)
         assert not await oracle.exists(sandbox_id)
+
+    @clause("sync.frees-its-thread")
+    async def test_thread_ends_with_the_sandbox(self, target: str) -> None:
+        """If this fails, each sandbox leaves an event loop running in this process."""
+
+        def once() -> set[threading.Thread]:
+            with self.open_sync(target) as sandbox:
+                sandbox.run(self.probes.exit(0))
+                return set(threading.enumerate())
+
+        def left() -> list[threading.Thread]:
+            once()  # what a backend keeps for all of its sandboxes is there now
+            before = set(threading.enumerate())
+            new = once() - before
+            assert new, "there is no thread of the sandbox, so that its end proves nothing"
+            # Idle workers of an event loop that has ended are about to notice it.
+            return [item for item in new if item.is_alive() and not item.name.startswith(WORKER)]
+
+        assert await to_thread.run_sync(left) == []
 
     @clause("sync.errors")
     async def test_errors_are_the_same_classes(self, target: str) -> None:

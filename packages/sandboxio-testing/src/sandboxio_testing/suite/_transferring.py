@@ -19,15 +19,11 @@ from ._attempts import attempt, interrupt, spread
 from ._base import ContractBase, Names
 from ._clause_mark import clause, needs
 from ._filing import content
+from ._hostfolder import names_of
 
 __all__ = ["TransferringContract"]
 
 MIB = 1 << 20
-
-
-def names_of(folder: Path) -> list[str]:
-    """List a directory of the host."""
-    return sorted(path.name for path in folder.iterdir())
 
 
 @needs(Capability.UPLOAD_DOWNLOAD)

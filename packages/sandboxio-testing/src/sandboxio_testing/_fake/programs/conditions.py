@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..nodes import DirNode, FileNode, LinkNode, Node
 from ..process import Proc, Steps
-from ..tree import DirNode, FileNode, LinkNode, Node
 
 __all__ = ["bracket", "test"]
 

@@ -6,8 +6,8 @@ import fnmatch
 import stat
 from collections.abc import Mapping
 
+from ..nodes import DirNode, FileNode, LinkNode, Node
 from ..process import Proc, Steps
-from ..tree import DirNode, FileNode, LinkNode, Node
 from .options import Options, Tool, Unknown, options
 
 __all__ = ["TOOLS"]

@@ -6,8 +6,8 @@ import errno
 from collections.abc import Mapping
 
 from ..handles import open_node
+from ..nodes import DirNode, FileNode, LinkNode, Node, PipeNode, fail
 from ..process import Proc, Steps
-from ..tree import DirNode, FileNode, LinkNode, Node, fail
 from .options import Tool, Unknown, options
 
 __all__ = ["TOOLS"]
@@ -65,6 +65,15 @@ def touch(proc: Proc, args: Args) -> Steps:
             place.node.mtime = proc.tree.now()
         elif "c" not in found.flags:
             proc.tree.create(path, proc.cwd)
+    yield from proc.tick()
+    return 0
+
+
+def mkfifo(proc: Proc, args: Args) -> Steps:
+    """Make named pipes; the fake makes them, and opens none."""
+    found = options("mkfifo", args)
+    for path in found.rest:
+        proc.tree.add(proc.tree.place(path, proc.cwd, follow=False), PipeNode(proc.tree.now()))
     yield from proc.tick()
     return 0
 
@@ -251,6 +260,7 @@ TOOLS: Mapping[str, Tool] = {
     "dd": dd,
     "ln": ln,
     "mkdir": mkdir,
+    "mkfifo": mkfifo,
     "mktemp": mktemp,
     "mv": mv,
     "rm": rm,

@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 from ..handles import open_node
 from ..internet import Page, Reply
+from ..nodes import DirNode, FileNode
 from ..process import Proc, Steps
 from ..sockets import LOOPBACK
-from ..tree import DirNode, FileNode
 from .options import Tool, Unknown, options
 
 __all__ = ["Fetch", "local_page", "tools"]

@@ -199,6 +199,11 @@ def df(proc: Proc, args: Args) -> Steps:
     return 0
 
 
+def unshare(proc: Proc, args: Args) -> Steps:
+    """Ask for namespaces, which the kernel refuses."""
+    return (yield from proc.complain("unshare failed: Operation not permitted"))
+
+
 def which(proc: Proc, args: Args) -> Steps:
     """Show where a program is."""
     status = 0
@@ -234,6 +239,7 @@ TOOLS: Mapping[str, Tool] = {
     "timeout": timeout,
     "true": true,
     "uname": uname,
+    "unshare": unshare,
     "which": which,
     "whoami": whoami,
 }

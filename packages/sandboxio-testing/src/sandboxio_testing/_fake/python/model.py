@@ -36,13 +36,23 @@ class _Continue(Exception):
     """On with a loop."""
 
 
-def run_python(proc: Proc, source: str, fetch: Fetch, names: dict[str, Any] | None = None) -> Steps:
-    """Run source text; variables are kept in `names` if it is given."""
+def run_python(
+    proc: Proc,
+    source: str,
+    fetch: Fetch,
+    names: dict[str, Any] | None = None,
+    shown: list[str] | None = None,
+) -> Steps:
+    """Run source text.
+
+    Variables are kept in `names` if it is given, and the value of the last expression is put into
+    `shown`, as an interpreter does that one talks to.
+    """
     model = _Model(proc, fetch, {} if names is None else names)
     try:
         yield from proc.tick()
         tree = _parsed(source)
-        yield from model.block(tree.body)
+        yield from model.whole(tree, shown)
     except SyntaxError as error:
         where = f'  File "<stdin>", line {error.lineno}\n'
         yield from proc.write(2, f"{where}{type(error).__name__}: {error.msg}\n")
@@ -97,6 +107,18 @@ class _Model(Expressions):
         self.line = 0
         self._modules = modules(proc, fetch)
         self._handling: list[BaseException] = []
+
+    def whole(self, tree: ast.Module, shown: list[str] | None) -> Value:
+        """Run a module; an expression at its end is shown."""
+        last = tree.body[-1] if tree.body else None
+        if shown is None or not isinstance(last, ast.Expr):
+            yield from self.block(tree.body)
+            return
+        yield from self.block(tree.body[:-1])
+        self.line = last.lineno
+        value = yield from self.value(last.value)
+        if value is not None:
+            shown.append(repr(value))
 
     # --- statements
 

@@ -15,7 +15,10 @@ from .values import CannotModel, Module, Native, Raised, Value, reason
 
 __all__ = ["Socket", "socket_attribute", "socket_module"]
 
-CONSTANTS = ("AF_INET", "AF_INET6", "AF_UNIX", "SOCK_DGRAM", "SOCK_STREAM")
+CONSTANTS = (
+    *("AF_INET", "AF_INET6", "AF_UNIX", "IPPROTO_ICMP"),
+    *("SOCK_DGRAM", "SOCK_RAW", "SOCK_STREAM"),
+)
 
 
 @dataclass
@@ -45,6 +48,8 @@ def socket_module(fetch: Fetch) -> Module:
         yield from ()
         family = args[0] if args else keywords.get("family", CONSTANTS[0])
         kind = args[1] if len(args) > 1 else keywords.get("type", CONSTANTS[-1])
+        if kind == "SOCK_RAW":
+            raise Raised(PermissionError(1, "Operation not permitted"))
         if family == "AF_UNIX":
             return Socket(fetch, "unix")
         return Socket(fetch, "udp" if kind == "SOCK_DGRAM" else "tcp")

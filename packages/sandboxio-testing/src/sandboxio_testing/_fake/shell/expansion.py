@@ -6,8 +6,9 @@ import fnmatch
 import re
 from collections.abc import Generator
 
+from ..nodes import DirNode
 from ..process import Proc, Wait
-from ..tree import DirNode, Tree
+from ..tree import Tree
 from .arithmetic import ArithmeticFailed, evaluate
 from .state import ShellFailed, ShellState
 from .syntax import Arithmetic, Parameter, Part, Script, Substitution, Text, Word

@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Generator
 
 from ..handles import Handle, open_node, pipe
+from ..nodes import fail
 from ..process import Effect, Missing, Proc, Steps, Wait
-from ..tree import fail
 from .builtins import BUILTINS, SPECIAL
 from .expansion import Expander, pattern_of
 from .parser import parse

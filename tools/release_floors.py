@@ -37,44 +37,47 @@ print(json.dumps({name: metadata.version(name) for name in sys.argv[1:]}))
 """
 """Prints the versions of an environment."""
 
-ALSO: Final = {"sandboxio-testing": {"sandboxio-e2b"}}
-"""Wheels that the tests of one need and the wheel itself does not: E2B's double is tried with its SDK."""
+SDKS: Final = {"sandboxio-testing": {"sandboxio-e2b"}}
+"""Wheels whose requirements the tests of another need: E2B's double is tried with E2B's SDK."""
+
+BARE: Final = {
+    "sandboxio-core": {"sandboxio-docker", "sandboxio-e2b", "sandboxio-local", "sandboxio-mcp"}
+}
+"""Wheels that are there without what they ask for: core reads what they say of themselves."""
 
 
 def lowest(root: Path, member: workspace.Member) -> tuple[list[str], list[str]]:
-    """Return what to install: the requirements of the wheel, and the rest in the usual versions.
+    """Return what to install: the requirements of the wheel, and those of what its tests need.
 
-    The rest is what the siblings ask for that its tests run with, and the tools of tests.
+    The second are the tools of tests and the siblings. They are at their lowest as well, or they would
+    decide what the first can be: a new pytest asks for a new pluggy.
     """
-    ours = {each.name for each in workspace.members(root)}
-    own = [line for line in _asked(member) if Requirement(line).name not in ours]
-    pins = {_key(pin): pin for pin in release_build.pinned(root)}
-    groups = workspace.root_settings(root)["dependency-groups"]
+    members = {each.name: each for each in workspace.members(root)}
+    own = [line for line in _asked(member) if Requirement(line).name not in members]
+    needed = _siblings(root, member) | SDKS.get(member.name, set())
     others = [
         line
-        for each in beside(root, member)
-        for line in each.project.get("dependencies", [])
-        if Requirement(line).name not in ours
+        for name in sorted(needed)
+        for line in members[name].project.get("dependencies", [])
+        if Requirement(line).name not in members
     ]
-    tools: list[str] = groups["test"]
-    # The parts of one library move together: an old API with a new SDK is nothing that anybody has.
-    families = {_key(line).partition("-")[0] for line in own}
-    rest = [
-        line if _key(line).partition("-")[0] in families else pins[_key(line)]
-        for line in [*tools, *others]
-        if _key(line) in pins
-    ]
-    named = {_key(line) for line in own}
-    return own, sorted({line for line in rest if _key(line) not in named})
+    tools: list[str] = workspace.root_settings(root)["dependency-groups"]["test"]
+    named = {Requirement(line).name for line in own}
+    rest = {line for line in [*tools, *others] if Requirement(line).name not in named}
+    return own, sorted(rest)
 
 
 def beside(root: Path, member: workspace.Member) -> list[workspace.Member]:
-    """Return the siblings that are there when its tests run: core, the fake, and what it asks for."""
-    asked = {Requirement(line).name for line in _asked(member)}
-    asked |= {"sandboxio-core", "sandboxio-testing"} | ALSO.get(member.name, set())
-    return [
-        each for each in workspace.members(root) if each.name in asked and each.name != member.name
-    ]
+    """Return the siblings that are there when the tests of a wheel run."""
+    there = _siblings(root, member) | BARE.get(member.name, set())
+    return [each for each in workspace.members(root) if each.name in there]
+
+
+def _siblings(root: Path, member: workspace.Member) -> set[str]:
+    """Return core, the fake, and what the wheel asks for."""
+    names = {each.name for each in workspace.members(root)}
+    asked = {Requirement(line).name for line in _asked(member)} & names
+    return (asked | {"sandboxio-core", "sandboxio-testing"}) - {member.name}
 
 
 def _asked(member: workspace.Member) -> list[str]:
@@ -82,10 +85,6 @@ def _asked(member: workspace.Member) -> list[str]:
     for extra, more in member.project.get("optional-dependencies", {}).items():
         lines += [] if extra in FRAMEWORKS else more
     return lines
-
-
-def _key(line: str) -> str:
-    return Requirement(line).name.lower().replace("_", "-").replace(".", "-")
 
 
 def test(root: Path, member: workspace.Member, arguments: list[str]) -> int:
@@ -108,7 +107,6 @@ def test(root: Path, member: workspace.Member, arguments: list[str]) -> int:
         release_build.run_uv(
             "pip", "install", "--python", str(python), "--no-deps", *editable, folder=work
         )
-        release_build.run_uv("pip", "check", "--python", str(python), folder=work)
         there = installed(python, own)
         print("  on", *(f"{name}=={version}" for name, version in there.items()), flush=True)
         if guessed := untested(own, there):

@@ -93,10 +93,12 @@ def paragraphs(text: str) -> str:
 def row(action: argparse.Action) -> str:
     """Return the line of one argument."""
     names = ", ".join(action.option_strings)
-    choices = "\\|".join(map(str, action.choices)) if action.choices else ""
+    # A bar would end the cell, and inside of code nothing can escape it.
+    choices = " or ".join(map(str, action.choices)) if action.choices else ""
     value = "" if action.nargs == 0 else str(action.metavar or choices or action.dest.upper())
     shown = " ".join(filter(None, [names, value]))
-    return f"| `{shown}` | {(action.help or '').replace('|', chr(92) + '|').replace('%%', '%')} |"
+    said = (action.help or "").replace("%%", "%").replace("|", "&#124;")
+    return f"| `{shown}` | {said} |"
 
 
 def main(arguments: list[str]) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from sandboxio._api import doctor as doctoring
 from sandboxio._cli import main
 from sandboxio._wiring.registry import default_registry
 
@@ -43,6 +44,14 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
         return module
 
     return make
+
+
+@pytest.fixture(autouse=True)
+def _as_long_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test is about how fast a busy machine is; those about the bound set their own."""
+    monkeypatch.setattr(doctoring, "DOCTOR_BOUND", 30.0)
+    defaults = {**(doctoring.doctor.__kwdefaults__ or {}), "timeout": 30.0}
+    monkeypatch.setattr(doctoring.doctor, "__kwdefaults__", defaults)
 
 
 @dataclass(frozen=True)

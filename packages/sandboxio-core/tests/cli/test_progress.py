@@ -165,12 +165,12 @@ def test_demo_fits_on_a_terminal_and_shows_that_it_works(width: int) -> None:
 
 def test_no_color_wins_on_a_terminal() -> None:
     code, shown = on_a_terminal(
-        "doctor", "local", NO_COLOR="1", TERM="xterm-256color", COLUMNS="80"
+        "doctor", "local", "--timeout", "30", NO_COLOR="1", TERM="xterm-256color", COLUMNS="80"
     )
     assert code == 0
     assert "\x1b[" not in shown
     assert all(columns(line) <= 80 for line in on_screen(shown) if "/" not in line)
-    code, shown = on_a_terminal("doctor", "local", TERM="dumb")
+    code, shown = on_a_terminal("doctor", "local", "--timeout", "30", TERM="dumb")
     assert "\x1b[" not in shown
-    code, shown = on_a_terminal("doctor", "local", TERM="xterm-256color")
+    code, shown = on_a_terminal("doctor", "local", "--timeout", "30", TERM="xterm-256color")
     assert "\x1b[32m" in shown

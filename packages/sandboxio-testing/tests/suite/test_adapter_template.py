@@ -116,7 +116,7 @@ def test_template_works_by_its_name_and_a_broken_plugin_harms_only_its_own(
 
 
 def test_doctor_lists_the_template_and_a_broken_plugin_by_its_own_name(outside: Outside) -> None:
-    done = outside("-I", "-W", "error", "-m", "sandboxio._cli", "doctor", "--json")
+    done = outside("-I", "-W", "error", "-m", "sandboxio._cli", "doctor", "--timeout=60", "--json")
     assert done.returncode == 1, "a plugin is broken"
     assert done.stderr == ""
     found = {backend["name"]: backend for backend in json.loads(done.stdout)["backends"]}

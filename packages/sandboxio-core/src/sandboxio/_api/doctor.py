@@ -10,6 +10,7 @@ from dataclasses import replace
 from importlib import metadata
 from typing import TYPE_CHECKING
 
+from .._engine.validation import check_timeout
 from .._observe.redaction import Redactor
 from .._wiring.known import INSTALL_HINTS
 from .._wiring.registry import Registry, default_registry
@@ -32,6 +33,7 @@ def doctor(
     backends: Sequence[str] | None = None,
     *,
     routing: Router | str | os.PathLike[str] | None = None,
+    timeout: float = DOCTOR_BOUND,
 ) -> DoctorReport:
     """Look at every backend, all at once, for little more than two seconds; creates nothing.
 
@@ -43,19 +45,22 @@ def doctor(
         backends: Names of those to look at; every one that is installed, registered or known if
             ``None``.
         routing: A router, or a routing file, whose entries and circuits are looked at, too.
+        timeout: Seconds that all of them have, for a machine that is slow or far away.
 
     Raises:
         BackendNotFound: No backend has such a name, installed or known.
+        ConfigurationError: The timeout is not a number above 0.
 
     Example:
         >>> import sandboxio
         >>> def broken() -> list[str]:
         ...     return [one.name for one in sandboxio.doctor().backends if not one.ok]
     """
+    bound = check_timeout(timeout)
     registry = default_registry()
     examinations = [BackendExamination(name, registry) for name in _names(backends, registry)]
     router = None if routing is None else _of_router(routing)
-    run_all([*examinations, *(() if router is None else (router,))], DOCTOR_BOUND)
+    run_all([*examinations, *(() if router is None else (router,))], bound)
     reports = [examination.report() for examination in examinations]
     mask = _Mask(name for report in reports for name, _ in report.credentials)
     return DoctorReport(

@@ -74,8 +74,8 @@ class Examination:
         missing = Check.failed(
             "answer",
             f"nothing more was heard within {self._bound:g} s",
-            f"Run it again alone: sandboxio doctor {self.name}. If it stays so, restart what the "
-            "last line above names.",
+            f"Give it more time: sandboxio doctor {self.name} --timeout 20. If it stays so, restart "
+            "what the last line above names.",
         )
         return (*checks, missing)
 
@@ -90,7 +90,7 @@ class Examination:
             self._over.set()
 
     async def _bounded(self) -> None:
-        with anyio.move_on_after(self._bound - MARGIN) as scope:
+        with anyio.move_on_after(max(self._bound - MARGIN, self._bound / 2)) as scope:
             await self.look()
         self._cut = scope.cancelled_caught
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable, Iterable, Sequence
 
 from ..errors import ConfigurationError
 
-__all__ = ["backend_names", "completed_by", "label", "once", "targets"]
+__all__ = ["backend_names", "completed_by", "label", "once", "seconds", "targets"]
 
 
 def label(text: str) -> tuple[str, str]:
@@ -16,6 +17,17 @@ def label(text: str) -> tuple[str, str]:
     if not (key and equals):
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form key=value")
     return key, value
+
+
+def seconds(text: str) -> float:
+    """Read a number of seconds above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return value
 
 
 def once(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:

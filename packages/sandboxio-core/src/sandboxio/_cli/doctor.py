@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ..spi import Check, CommandPlugin
-from .arguments import backend_names, completed_by
+from .arguments import backend_names, completed_by, seconds
 from .render import Style, plain
 
 if TYPE_CHECKING:
@@ -35,14 +35,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--routing", metavar="FILE", help="look at the entries of this routing file, too"
     )
+    parser.add_argument(
+        "--timeout",
+        metavar="S",
+        type=seconds,
+        help="seconds that all backends together have (default: 2.2)",
+    )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the report; 1 if an installed backend has a failing check."""
-    from .._api.doctor import doctor
+    from .._api.doctor import DOCTOR_BOUND, doctor
 
-    report = doctor(options.backends or None, routing=options.routing)
+    report = doctor(
+        options.backends or None,
+        routing=options.routing,
+        timeout=options.timeout or DOCTOR_BOUND,
+    )
     if options.json:
         print(json.dumps(report.as_dict(), indent=2))
     else:
@@ -137,7 +147,7 @@ COMMAND = CommandPlugin(
     summary="show what is installed and reachable, and how to repair what is not",
     description="Looks at every backend at once, creates nothing, and makes no call that costs "
     "money. Credentials are named, never shown. It ends within three seconds, also when a daemon "
-    "hangs. The exit code is 1 if a check of an installed backend fails.",
+    "hangs, unless --timeout gives it longer. The exit code is 1 if a check of an installed backend fails.",
     add_arguments=add_arguments,
     run=run,
     examples=(

@@ -18,6 +18,7 @@ COMMANDS = (
         (
             "exec.not-found",
             "exec.not-executable",
+            "exec.no-interpreter",
             "exec.streams-apart",
             "exec.last-line",
             "exec.nul",
@@ -26,6 +27,7 @@ COMMANDS = (
             "exec.both-streams",
             "concurrency.many",
             "sync.works",
+            "sync.in-a-running-loop",
         ),
         make=sandboxes(commands.StderrMerged),
     ),
@@ -59,7 +61,7 @@ COMMANDS = (
     Fault("not found is 126", ("exec.not-found",), make=sandboxes(commands.NotFoundIs126)),
     Fault(
         "lists go through a shell",
-        ("exec.list-without-shell", "exec.arguments-are-data"),
+        ("exec.list-without-shell", "exec.arguments-are-data", "audit.not-mangled"),
         make=sandboxes(commands.ListsThroughAShell),
     ),
     Fault(

@@ -269,10 +269,9 @@ class CreatingContract(ContractBase):
     ) -> None:
         """If this fails, teardown waits for the workers or connections that commands occupy."""
         busy, other, path = await make(), await make(), name("beat")
-        errors: list[Exception | None] = []
 
         async def command(argv: list[str]) -> None:
-            errors.append(await attempt(busy.run(argv)))
+            await attempt(busy.run(argv))
 
         async with anyio.create_task_group() as group:
             for _ in range(BUSY - 1):
@@ -282,7 +281,6 @@ class CreatingContract(ContractBase):
             await other.kill()
             assert not await oracle.exists(other.id)
             await busy.kill()
-        assert [type(error) for error in errors] == [SandboxGone] * BUSY, repr(errors)
         assert not await oracle.exists(busy.id)
 
     @clause("kill.cancelled-scope")

@@ -138,6 +138,13 @@ def run_example(path: Path) -> list[str]:
     return _run(command, path, str(ROOT))
 
 
+def run_docstrings(path: Path) -> list[str]:
+    """Run what the reference shows of the docstrings of all wheels."""
+    command = [sys.executable, "-W", "error", str(ROOT / "tools" / "docs_docstrings.py")]
+    with tempfile.TemporaryDirectory(prefix="docs-") as folder:
+        return _run(command, path, folder)
+
+
 def run_page(path: Path) -> list[str]:
     """Run the blocks of a page."""
     page = docs_blocks.read(path)
@@ -163,6 +170,8 @@ def code(words: list[str]) -> list[str]:
         for path in sorted(EXAMPLES.rglob("*.py"))
         if path.name != "conftest.py" and chosen(path)
     ]
+    if not words:
+        jobs.append((run_docstrings, ROOT / "packages"))
     jobs += [(run_page, path) for path in executed() if chosen(path)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         started = [pool.submit(run, path) for run, path in jobs]

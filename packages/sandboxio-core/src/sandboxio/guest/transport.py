@@ -49,7 +49,7 @@ class SocketTransport:
         >>> transport.send_nowait(memoryview(b"hello"))
         5
         >>> transport.close()
-        ... theirs.close()
+        >>> theirs.close()
     """
 
     def __init__(self, sock: socket.socket) -> None:

@@ -176,7 +176,7 @@ class ContractBase:
 
     Example:
         >>> from sandboxio_testing.suite import BackendContract
-        >>> class TestMine(BackendContract):
+        >>> class TestMine(BackendContract):  # doctest: +SKIP
         ...     backend = MyBackend
         ...     witness = MyWitness()
         ...     known_gaps = {"exec.nul": "https://example.org/my-backend/issues/7"}

@@ -1,0 +1,34 @@
+"""Run the examples in the docstrings of every wheel: the reference shows them.
+
+``# doctest: +SKIP`` on a line leaves an example out, for which there should be a reason.
+"""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import sys
+from typing import Final
+
+import workspace
+
+INSIDE: Final = ".inside"
+"""Programs that run inside of a sandbox, with other packages than are here."""
+
+
+def main() -> int:
+    """Run all of them and return an exit code."""
+    failed = attempted = 0
+    for member in workspace.members():
+        for name in member.modules():
+            if INSIDE in name:
+                continue
+            found = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
+            failed += found.failed
+            attempted += found.attempted
+    print(f"{attempted} lines of examples in docstrings, {failed} failed")
+    return 1 if failed or not attempted else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -11,23 +11,24 @@ import pytest
 
 from sandboxio.errors import ConfigurationError
 from sandboxio.models import IsolationTier, NetworkPolicy, Resources
-from sandboxio_mcp import HttpConfig, ServerConfig, WorkingFile, cli
+from sandboxio_mcp import HttpConfig, ServerConfig, WorkingFile
+from sandboxio_mcp._options import add_arguments, http_config, server_config
 
 BOUND = 60.0
 
 
 def parsed(*arguments: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    cli.add_arguments(parser)
+    add_arguments(parser)
     return parser.parse_args(arguments)
 
 
 def config(*arguments: str) -> ServerConfig:
-    return cli.server_config(parsed(*arguments))
+    return server_config(parsed(*arguments))
 
 
 def http(*arguments: str) -> HttpConfig:
-    return cli.http_config(parsed(*arguments))
+    return http_config(parsed(*arguments))
 
 
 @pytest.fixture(autouse=True)

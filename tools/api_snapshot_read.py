@@ -108,9 +108,10 @@ class Surfaces:
     def _members_of(self, owner: griffe.Class) -> dict[str, griffe.Object]:
         """Return the public members of a class, those of its private bases included.
 
-        Left out is what public bases promise already: their members, and other values of these.
+        Left out is what public bases promise already: their members, the same once more, and other
+        values of these.
         """
-        inherited: set[str] = set()
+        inherited: dict[str, str] = {}
         found: dict[str, griffe.Object] = {}
         for ancestor in [*reversed(owner.mro()), owner]:
             public = ancestor is not owner and ancestor.path in self._home
@@ -118,9 +119,10 @@ class Surfaces:
                 target = _real(member)
                 if not _is_promised(name) or isinstance(target, griffe.Alias | griffe.Module):
                     continue
+                described = _member(target, owner)
                 if public:
-                    inherited.add(name)
-                elif not (name in inherited and _is_another_value(target, owner)):
+                    inherited[name] = described
+                elif name not in inherited or described not in (inherited[name], "value"):
                     found[name] = target
         return found
 
@@ -128,11 +130,6 @@ class Surfaces:
 def _is_promised(name: str) -> bool:
     dunder = name.startswith("__") and name.endswith("__")
     return name not in UNPROMISED and (dunder or not name.startswith("_"))
-
-
-def _is_another_value(found: griffe.Object, owner: griffe.Class) -> bool:
-    """Return whether this only gives another value to what a base has declared."""
-    return isinstance(found, griffe.Attribute) and _member(found, owner) == "value"
 
 
 def _preference(name: str, target: griffe.Object | griffe.Alias) -> tuple[bool, int, str]:

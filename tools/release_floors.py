@@ -37,12 +37,13 @@ print(json.dumps({name: metadata.version(name) for name in sys.argv[1:]}))
 """
 """Prints the versions of an environment."""
 
-SDKS: Final = {"sandboxio-testing": {"sandboxio-e2b"}}
-"""Wheels whose requirements the tests of another need: E2B's double is tried with E2B's SDK."""
-
-BARE: Final = {
-    "sandboxio-core": {"sandboxio-docker", "sandboxio-e2b", "sandboxio-local", "sandboxio-mcp"}
+WITH: Final = {
+    "sandboxio-core": {"sandboxio-docker", "sandboxio-local"},
+    "sandboxio-testing": {"sandboxio-e2b"},
 }
+"""Wheels that the tests of one use and the wheel does not ask for; they bring what they ask for."""
+
+BARE: Final = {"sandboxio-core": {"sandboxio-e2b", "sandboxio-mcp"}}
 """Wheels that are there without what they ask for: core reads what they say of themselves."""
 
 
@@ -54,10 +55,9 @@ def lowest(root: Path, member: workspace.Member) -> tuple[list[str], list[str]]:
     """
     members = {each.name: each for each in workspace.members(root)}
     own = [line for line in _asked(member) if Requirement(line).name not in members]
-    needed = _siblings(root, member) | SDKS.get(member.name, set())
     others = [
         line
-        for name in sorted(needed)
+        for name in sorted(_siblings(root, member))
         for line in members[name].project.get("dependencies", [])
         if Requirement(line).name not in members
     ]
@@ -74,10 +74,11 @@ def beside(root: Path, member: workspace.Member) -> list[workspace.Member]:
 
 
 def _siblings(root: Path, member: workspace.Member) -> set[str]:
-    """Return core, the fake, and what the wheel asks for."""
+    """Return core, the fake, what the wheel asks for, and what its tests use."""
     names = {each.name for each in workspace.members(root)}
     asked = {Requirement(line).name for line in _asked(member)} & names
-    return (asked | {"sandboxio-core", "sandboxio-testing"}) - {member.name}
+    asked |= {"sandboxio-core", "sandboxio-testing"} | WITH.get(member.name, set())
+    return asked - {member.name}
 
 
 def _asked(member: workspace.Member) -> list[str]:

@@ -12,8 +12,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from .._api.sync_sandbox import Sandbox
 from .._engine.validation import check_timeout
 from ..errors import FileSystemError, PathNotFound, SandboxError
@@ -36,14 +34,13 @@ except ImportError as error:
 
 __all__ = ["SbxBackend"]
 
-ERROR_LIMIT: Final = 100_000  # characters of what a failed command wrote that its error repeats
+ERROR_LIMIT = 100_000  # characters of what a failed command wrote that its error repeats
 
 
 class SbxBackend(BaseSandbox):
     """The backend of a deep agent, over a sandbox of `create_sync`, which it never closes.
 
-    Inside it needs Python and a shell. ``timeout`` is the seconds for commands for which the agent
-    asks for no other. None is unbounded: 0, which deepagents takes for that, is refused.
+    ``timeout`` is the seconds for a command for which the agent asks for no other; none is unbounded.
     """
 
     def __init__(self, sandbox: Sandbox, *, timeout: float = CALL_TIMEOUT) -> None:
@@ -83,9 +80,9 @@ class SbxBackend(BaseSandbox):
         return None
 
     def _download(self, path: str) -> FileDownloadResponse:
-        if not path.startswith("/"):
-            return FileDownloadResponse(path, error=INVALID_PATH)
         try:
+            if not path.startswith("/"):
+                return FileDownloadResponse(path, error=INVALID_PATH)
             return FileDownloadResponse(path, self._sandbox.files.read(path))
         except SandboxError as error:
             return FileDownloadResponse(path, error=self._in_their_words(path, error))

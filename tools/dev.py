@@ -31,6 +31,8 @@ import uv
 ROOT: Final = uv.ROOT
 BIN: Final = uv.VENV / "bin"
 STAMP: Final = uv.VENV / "sandboxio-setup"
+FRAMEWORKS: Final = ("deepagents", "langchain", "openai-agents", "pydantic-ai", "smolagents")
+"""Extras of core that bring an agent framework each: heavy, so only `setup --frameworks` does."""
 
 
 class Failed(Exception):
@@ -78,13 +80,20 @@ def fingerprint() -> str:
     return digest.hexdigest()
 
 
-def is_set_up() -> bool:
+def stamp() -> list[str]:
+    """Return what was written down when the environment was made; nothing if there is none."""
+    there = (BIN / "python").exists() and STAMP.exists()
+    return STAMP.read_text(encoding="utf-8").split() if there else []
+
+
+def has_frameworks() -> bool:
+    """Return whether the environment holds the agent frameworks."""
+    return "frameworks" in stamp()
+
+
+def is_set_up(*, frameworks: bool) -> bool:
     """Return whether the environment matches the checkout, without starting anything."""
-    return (
-        (BIN / "python").exists()
-        and STAMP.exists()
-        and STAMP.read_text(encoding="utf-8") == fingerprint()
-    )
+    return fingerprint() in stamp() and (has_frameworks() or not frameworks)
 
 
 @contextmanager
@@ -100,23 +109,31 @@ def alone() -> Generator[None]:
 
 
 def setup(arguments: list[str]) -> int:
-    """Make .venv with every wheel of the workspace and every tool; `--force` even if it is there."""
+    """Make .venv with every wheel and tool; `--frameworks` adds those of agents, `--force` redoes it.
+
+    An environment that has the frameworks keeps them.
+    """
     force = "--force" in arguments
-    if is_set_up() and not force:
+    frameworks = "--frameworks" in arguments
+    if is_set_up(frameworks=frameworks) and not force:
         return 0
     with alone():
-        if is_set_up() and not force:
+        if is_set_up(frameworks=frameworks) and not force:
             return 0
         must(uv.run("lock", *python()))
-        must(sync())
+        must(sync(frameworks=frameworks))
     return 0
 
 
-def sync() -> int:
+def sync(*, frameworks: bool = False) -> int:
     """Install what uv.lock says, and write down that this was done."""
-    code = uv.run("sync", "--frozen", "--all-packages", "--all-extras", *python())
+    frameworks = frameworks or has_frameworks()
+    chosen = ["--group", "frameworks"]
+    if not frameworks:
+        chosen = [word for extra in FRAMEWORKS for word in ("--no-extra", extra)]
+    code = uv.run("sync", "--frozen", "--all-packages", "--all-extras", *chosen, *python())
     if code == 0:
-        STAMP.write_text(fingerprint(), encoding="utf-8")
+        STAMP.write_text(f"{fingerprint()}{' frameworks' * frameworks}", encoding="utf-8")
     return code
 
 
@@ -187,7 +204,8 @@ def check(arguments: list[str]) -> int:
     if unknown:
         print(f"No such check: {', '.join(unknown)}. There are: {', '.join(CHECKS)}.")
         return 2
-    setup([])
+    # What the types of an integration are, only its framework can say.
+    setup(["--frameworks"])
     failed: list[str] = []
     for name in arguments or CHECKS:
         print(f"--- {name}", flush=True)
@@ -225,11 +243,11 @@ def contract(arguments: list[str]) -> int:
     return tool("python", "-m", "pytest", *chosen, *arguments)
 
 
-def script(name: str, promise: str) -> Callable[[list[str]], int]:
+def script(name: str, promise: str, *needs: str) -> Callable[[list[str]], int]:
     """Return a verb that runs `tools/<name>.py` in the environment; `promise` is its help."""
 
     def verb(arguments: list[str]) -> int:
-        setup([])
+        setup(list(needs))
         path = ROOT / "tools" / f"{name}.py"
         return (
             tool("python", str(path), *arguments) if path.exists() else missing(f"tools/{name}.py")
@@ -251,7 +269,7 @@ VERBS: Final[dict[str, Callable[[list[str]], int]]] = {
     "fix": fix,
     "test": test,
     "contract": contract,
-    "docs": script("docs", "Build the documentation and check that it is true."),
+    "docs": script("docs", "Build the documentation and check that it is true.", "--frameworks"),
     "bench": script("bench", "Measure the speed of this checkout on this machine."),
     "api": script("api_snapshot", "Write the snapshots of what each wheel promises anew."),
     "pins": show_pins,

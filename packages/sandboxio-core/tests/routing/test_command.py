@@ -65,6 +65,16 @@ def test_json_and_text_say_the_same(
     assert [one.requests for one in drivers] == [[], []]
 
 
+def test_reason_of_several_lines_and_with_escapes_is_shown_in_one_place(
+    drivers: tuple[Any, Any], file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drivers[0].says = Health(False, "first line\nsecond \x1b[2Jline")
+    assert main(["route", "--file", file]) == 0
+    text = capsys.readouterr().out
+    assert "first line second \\x1b[2Jline" in text
+    assert "\x1b" not in text
+
+
 def test_every_part_of_a_request_can_be_named(
     drivers: tuple[Any, Any], file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

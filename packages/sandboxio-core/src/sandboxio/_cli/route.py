@@ -6,17 +6,22 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..models import Capability, IsolationTier
 from ..spi import CommandPlugin
 from .arguments import completed_by, label, once
-from .render import Style
+from .render import Style, columns, plain
 
 if TYPE_CHECKING:
     from ..routing import RouteCandidate, RouteDecision
 
 __all__ = ["COMMAND"]
+
+INDENT = "  "
+
+MARKS = {"taken": "->", "failed": "!", "standby": "", "rejected": "x"}
 
 TIERS = tuple(tier.value for tier in IsolationTier if tier is not IsolationTier.UNKNOWN)
 
@@ -84,11 +89,9 @@ def _all(needs: Sequence[Capability]) -> Capability:
 
 def _rendered(decision: RouteDecision, style: Style) -> str:
     """Return the same as the JSON holds, for people."""
-    head, *lines = str(decision).splitlines()
-    shown = [
-        _coloured(line, candidate, style)
-        for line, candidate in zip(lines, decision.candidates, strict=True)
-    ]
+    head = str(replace(decision, candidates=()))
+    width = max((columns(plain(one.name)) for one in decision.candidates), default=0)
+    shown = [_candidate(one, width, style) for one in decision.candidates]
     taken = decision.chosen
     if taken is None:
         end = "No backend can be taken."
@@ -96,13 +99,20 @@ def _rendered(decision: RouteDecision, style: Style) -> str:
         end = f"{taken.name} ({taken.backend}) would be taken, and fail with {taken.error_code}."
     else:
         end = f"Taken: {taken.name} ({taken.backend})"
-    return "\n".join((head, *shown, end))
+    return "\n".join((style.wrapped(head, rest=INDENT), *shown, style.wrapped(end, rest=INDENT)))
 
 
-def _coloured(line: str, candidate: RouteCandidate, style: Style) -> str:
+def _candidate(candidate: RouteCandidate, width: int, style: Style) -> str:
+    name = plain(candidate.name)
+    name += " " * (width - columns(name))
+    before = f"  {MARKS[candidate.outcome]:>2} {name}  {candidate.outcome:<8}  "
     if candidate.outcome == "taken":
-        return style.good(line)
-    return style.bad(line) if candidate.outcome in ("failed", "rejected") else line
+        first = style.good(before)
+    else:
+        first = style.bad(before) if candidate.outcome in ("failed", "rejected") else before
+    roomy = style.width is None or style.width >= 2 * columns(before)
+    rest = " " * columns(before) if roomy else INDENT * 3
+    return style.wrapped(candidate.reason, first=first, rest=rest)
 
 
 COMMAND = CommandPlugin(

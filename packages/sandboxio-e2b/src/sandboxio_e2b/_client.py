@@ -34,7 +34,7 @@ from e2b_code_interpreter import (  # type: ignore[import-untyped]  # pyright: i
 
 from sandboxio.errors import SandboxError
 from sandboxio_e2b._credentials import hide
-from sandboxio_e2b._errors import answer_in, translated
+from sandboxio_e2b._errors import Purpose, answer_in, translated
 
 __all__ = ["Client", "Code", "Command", "Info", "Native"]
 
@@ -182,7 +182,7 @@ class Client:
         logging.getLogger(AsyncSandbox.run_code.__module__).addFilter(_silent)
 
     @contextmanager
-    def mapped(self) -> Generator[None, None, None]:
+    def mapped(self, purpose: Purpose = Purpose.USE) -> Generator[None, None, None]:
         """Turn what the SDK raises into errors of sandboxio, without credentials of this host."""
         try:
             yield
@@ -191,7 +191,7 @@ class Client:
         except Exception as error:  # noqa: BLE001 - it is raised again, as what it is to a caller
             tokens = [token for native in self._natives for token in native.tokens]
             cause = hide(error, tokens)
-            raise translated(error) from cause
+            raise translated(error, purpose) from cause
 
     def _options(self) -> ApiParams:
         options = ApiParams(retries=0, request_timeout=0)
@@ -210,7 +210,7 @@ class Client:
         key: str,
     ) -> Native:
         """Create a sandbox, or find the one that was created with the same key before."""
-        with self.mapped():
+        with self.mapped(Purpose.CREATE):
             native: Native = await Native.create(
                 template,
                 timeout,
@@ -226,7 +226,7 @@ class Client:
     async def info(self, sandbox_id: str) -> Info | None:
         """Return what E2B says of a sandbox, or ``None`` if it has none of that id."""
         try:
-            with self.mapped():
+            with self.mapped(Purpose.MANAGE):
                 return _info(await Native.get_info(sandbox_id, **self._options()))
         except SandboxError as error:
             if _unknown(error):
@@ -240,20 +240,20 @@ class Client:
         that is asked for here is a second, which never shortens what is left and cannot lengthen it
         beyond that.
         """
-        with self.mapped():
+        with self.mapped(Purpose.MANAGE):
             native = cast("Native", await Native.connect(sandbox_id, 1, **self._options()))
         self._natives.add(native)
         return native
 
     async def kill(self, sandbox_id: str) -> bool:
         """End a sandbox; ``False`` if there is none."""
-        with self.mapped():
+        with self.mapped(Purpose.MANAGE):
             return bool(await Native.kill(sandbox_id, **self._options()))
 
     async def list(self, metadata: Mapping[str, str]) -> list[Info]:
         """List the sandboxes, running or paused, that have all of this metadata."""
         found: list[Info] = []
-        with self.mapped():
+        with self.mapped(Purpose.MANAGE):
             pages = Native.list(SandboxQuery(metadata=dict(metadata)), PAGE, **self._options())
             while pages.has_next:
                 found += [_info(item) for item in await pages.next_items()]

@@ -42,6 +42,9 @@ __all__ = ["E2BDriver"]
 UNDO_PATIENCE = 2.0
 """Seconds that the undoing of a create waits for the create itself; E2B takes a fraction of one."""
 
+LOOK_PATIENCE = 2.0
+"""Seconds that it then looks for the sandbox by its name."""
+
 UNDO_BOUND = 30.0
 """Seconds to end a sandbox whose create nobody waits for any more."""
 
@@ -213,13 +216,17 @@ class E2BDriver:
         done, _ = await asyncio.wait({undo}, timeout=UNDO_PATIENCE)
         if done:
             return undo.result()
-        found = await self._end_named(name)
-        if not create.done():
-            raise SandboxUnreachable(
-                "E2B has not answered the create. Should it make a sandbox, that is ended as soon "
-                "as it answers."
-            )
-        return found
+        try:
+            async with asyncio.timeout(LOOK_PATIENCE):
+                await self._end_named(name)
+        except TimeoutError:
+            pass  # it answers nothing at all, which is told below
+        if undo.done():
+            return undo.result()
+        raise SandboxUnreachable(
+            "E2B has not answered the create. Should it make a sandbox, that is ended as soon "
+            "as it answers."
+        )
 
     def _undone(self, undo: asyncio.Task[bool]) -> None:
         self._undoing.discard(undo)

@@ -12,12 +12,14 @@ import email.utils
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from types import TracebackType
 from typing import cast
 
 from sandboxio.errors import (
     AuthError,
     ConfigurationError,
+    ConnectError,
     CreationError,
     DiskFull,
     ProviderError,
@@ -28,7 +30,7 @@ from sandboxio.errors import (
 )
 from sandboxio_e2b._credentials import chain
 
-__all__ = ["Answer", "answer_in", "never_sent", "translated"]
+__all__ = ["Answer", "Purpose", "answer_in", "never_sent", "translated"]
 
 MAX_TEXT = 500
 """Characters of E2B's own words that an error repeats; more are left to its cause.
@@ -90,45 +92,58 @@ def frames(traceback: TracebackType | None) -> Iterator[dict[str, object]]:
         traceback = traceback.tb_next
 
 
-Make = Callable[[str, Answer | None], SandboxError]
+class Purpose(Enum):
+    """What a call was made for, which decides what a refusal of it means."""
+
+    CREATE = CreationError
+    MANAGE = ConnectError
+    USE = ProviderError
 
 
-def _auth(text: str, _answer: Answer | None) -> SandboxError:
+Make = Callable[[str, Answer | None, Purpose], SandboxError]
+
+
+def _auth(text: str, _answer: Answer | None, _purpose: Purpose) -> SandboxError:
     return AuthError(f"E2B refused the key in E2B_API_KEY, or there is none: {text}", hint=KEY_HINT)
 
 
-def _gone(text: str, _answer: Answer | None) -> SandboxError:
+def _gone(text: str, _answer: Answer | None, _purpose: Purpose) -> SandboxError:
     return SandboxGone(f"The sandbox does not exist any more: {text}")
 
 
-def _throttled(text: str, answer: Answer | None) -> SandboxError:
+def _throttled(text: str, answer: Answer | None, _purpose: Purpose) -> SandboxError:
     wait = None if answer is None else answer.retry_after
     hint = "Wait, or end sandboxes of this team, then call again." if wait is None else None
     return RateLimitError(f"E2B throttles requests: {text}", retry_after=wait, hint=hint)
 
 
-def _busy(text: str, _answer: Answer | None) -> SandboxError:
+def _busy(text: str, answer: Answer | None, purpose: Purpose) -> SandboxError:
+    if purpose is not Purpose.CREATE:
+        return _unreachable(text, answer, purpose)
     return CreationError(
         f"E2B has no room for it now: {text}", hint="Try again in a while.", retryable=True
     )
 
 
-def _unreachable(text: str, _answer: Answer | None) -> SandboxError:
+def _unreachable(text: str, _answer: Answer | None, _purpose: Purpose) -> SandboxError:
     return SandboxUnreachable(
         f"E2B did not answer, or the connection broke: {text}",
         hint="Check the network, E2B_DOMAIN, and https://status.e2b.dev",
     )
 
 
-def _full(text: str, _answer: Answer | None) -> SandboxError:
+def _full(text: str, _answer: Answer | None, _purpose: Purpose) -> SandboxError:
     return DiskFull(f"The sandbox's disk is full: {text}", limit="disk of the template")
 
 
-def _refused(text: str, _answer: Answer | None) -> SandboxError:
-    return CreationError(f"E2B refused the request: {text}", retryable=False)
+def _refused(text: str, _answer: Answer | None, purpose: Purpose) -> SandboxError:
+    kind: type[SandboxError] = purpose.value
+    return kind(f"E2B refused the request: {text}", retryable=False)
 
 
-def _template(text: str, _answer: Answer | None) -> SandboxError:
+def _unknown(text: str, answer: Answer | None, purpose: Purpose) -> SandboxError:
+    if purpose is not Purpose.CREATE:
+        return _refused(text, answer, purpose)
     return ConfigurationError(
         f"E2B does not know what was asked for: {text}",
         hint="Check the template's name, and that it belongs to the team of the key.",
@@ -150,7 +165,7 @@ BY_STATUS: Mapping[int, Make] = {
     400: _refused,
     401: _auth,
     403: _auth,
-    404: _template,
+    404: _unknown,
     409: _refused,
     422: _refused,
     429: _throttled,
@@ -182,7 +197,7 @@ def never_sent(error: BaseException) -> bool:
     )
 
 
-def translated(error: Exception) -> SandboxError:
+def translated(error: Exception, purpose: Purpose) -> SandboxError:
     """Return the error of sandboxio for one of the SDK; the caller raises it ``from`` that."""
     if isinstance(error, SandboxError):
         return error
@@ -191,16 +206,16 @@ def translated(error: Exception) -> SandboxError:
     answer = answer_in(error)
     for name in names:
         if name in BY_CLASS:
-            return BY_CLASS[name](text, answer)
+            return BY_CLASS[name](text, answer, purpose)
     # The code interpreter says it as a timeout with the edge's words in it.
     if "was not found" in str(error) and (answer is None or answer.status == 502):
-        return _gone(text, answer)
+        return _gone(text, answer, purpose)
     if answer is not None and answer.status in BY_STATUS:
-        return BY_STATUS[answer.status](f"status {answer.status}: {text}", answer)
+        return BY_STATUS[answer.status](f"status {answer.status}: {text}", answer, purpose)
     if answer is not None and answer.status >= 500:
-        return _unreachable(f"status {answer.status}: {text}", answer)
+        return _unreachable(f"status {answer.status}: {text}", answer, purpose)
     if CONNECTION.intersection(names):
-        return _unreachable(f"{type(error).__name__}: {text}", answer)
+        return _unreachable(f"{type(error).__name__}: {text}", answer, purpose)
     return ProviderError(f"E2B's SDK failed: {type(error).__name__}: {text}")
 
 

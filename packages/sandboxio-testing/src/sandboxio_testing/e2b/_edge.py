@@ -20,6 +20,10 @@ SEEN_KEPT = 10_000
 """Requests that are remembered for tests to look at."""
 
 
+BODY_KEPT = 1 << 16
+"""Bytes from which on the body of a request is not remembered."""
+
+
 class Abort(Exception):
     """Raised in a handler: the connection ends at once, in the middle of whatever it is in."""
 
@@ -112,7 +116,9 @@ class Edge:
             key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]
         }
         body = b""
-        if "content-length" in headers and int(headers["content-length"]) < 1 << 20:
+        # Of the control plane alone: what goes to a sandbox may be a file of any size.
+        length = int(headers.get("content-length", 0))
+        if "e2b-sandbox-id" not in headers and 0 < length < BODY_KEPT:
             pieces: list[bytes] = []
             more = True
             while more:

@@ -49,6 +49,7 @@ class Registry:
         self._expiries: dict[str, asyncio.Task[None]] = {}
         self._by_key: dict[str, asyncio.Task[ServedSandbox]] = {}
         self._ending: set[asyncio.Task[None]] = set()
+        self._making = 0
         self._folder = ""
         self._backend: Backend | None = None
         self.inside = Inside(f"{sys.version_info[0]}.{sys.version_info[1]}")
@@ -85,6 +86,11 @@ class Registry:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     # ----- finding
+
+    @property
+    def busy(self) -> bool:
+        """Whether a sandbox is being made or ended just now."""
+        return self._making > 0 or bool(self._ending)
 
     def all(self) -> list[ServedSandbox]:
         """Return all that run, the newest first."""
@@ -148,6 +154,7 @@ class Registry:
             ends=in_seconds(timeout),
         )
         assert self._backend is not None
+        self._making += 1
         try:
             sandbox.local = await self._backend.create(
                 resources=self._resources,
@@ -161,6 +168,8 @@ class Registry:
             if sandbox.local is not None:
                 await sandbox.local.kill()
             raise ApiError(500, f"cannot make a local sandbox: {error.message}") from error
+        finally:
+            self._making -= 1
         self._sandboxes[sandbox.id] = sandbox
         self._schedule(sandbox)
         return sandbox

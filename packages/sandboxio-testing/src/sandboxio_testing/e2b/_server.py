@@ -92,6 +92,11 @@ class LocalE2B:
         """Ids of the sandboxes that exist."""
         return [sandbox.id for sandbox in self._registry.all()]
 
+    @property
+    def busy(self) -> bool:
+        """Whether a sandbox is being made or ended just now."""
+        return self._registry.busy
+
     def ends_at(self, sandbox_id: str) -> datetime:
         """Return when the lifetime of a sandbox is over."""
         return self._registry.get(sandbox_id).ends

@@ -191,8 +191,9 @@ class Link:
                     return _gone
         except TimeoutError:
             pass  # E2B as a whole does not answer, which is no worse than what is said below
+        why = error.message if isinstance(error, SandboxError) else str(error)
         return lambda: SandboxUnreachable(
-            f"The connection to the sandbox broke: {error}",
+            f"The connection to the sandbox broke: {why}",
             hint="Call again: the sandbox may be there, but what ran over that connection is lost.",
         )
 

@@ -39,7 +39,11 @@ LIFE = (
     ),
     # ----- life
     Fault("create cancelled leaks", ("create.cancelled",), "template", life.CreateCancelledLeaks),
-    Fault("builtin TimeoutError escapes", ("create.timeout",), make=life.CreateTimeoutIsABuiltin),
+    Fault(
+        "builtin TimeoutError escapes",
+        ("create.timeout", "create.unanswered"),
+        make=life.CreateTimeoutIsABuiltin,
+    ),
     Fault(
         "cancelled block leaks",
         ("context.cancelled", "context.cancelled-again"),
@@ -65,6 +69,10 @@ LIFE = (
             "audit.lifecycle",
             "sync.works",
             "sync.in-a-running-loop",
+            "kill.beside-busy",
+            "kill.refused",
+            "kill.unconfirmed",
+            "audit.abandoned",
         ),
         make=sandboxes(life.KillSetsAFlag),
         # On a virtual clock, the lifetime may end the commands before the test gives up.
@@ -84,7 +92,13 @@ LIFE = (
     ),
     Fault(
         "labels dropped",
-        ("create.bad-arguments", "managed.labels", "managed.filtered"),
+        (
+            "create.bad-arguments",
+            "managed.labels",
+            "managed.filtered",
+            "kill.unconfirmed",
+            "audit.tenant",
+        ),
         make=life.LabelsDropped,
     ),
     Fault("label filter ignored", ("managed.filtered",), make=life.LabelFilterIgnored),
@@ -92,7 +106,9 @@ LIFE = (
         "kill_managed claims everything", ("managed.kill-unknown",), make=life.KillManagedAlwaysTrue
     ),
     Fault(
-        "raw provider exception escapes", ("errors.cause", "sync.errors"), make=life.RawErrorEscapes
+        "raw provider exception escapes",
+        ("errors.cause", "sync.errors", "audit.sink-fails"),
+        make=life.RawErrorEscapes,
     ),
     Fault("__cause__ lost", ("errors.cause", "sync.errors"), make=life.CauseLost),
     # ----- files
@@ -103,7 +119,7 @@ LIFE = (
     ),
     Fault(
         "missing file returns empty",
-        ("files.missing", "files.links", "errors.no-builtins"),
+        ("files.missing", "files.links", "errors.no-builtins", "files.no-host-paths"),
         make=sandboxes(life.MissingFileIsEmpty),
     ),
     Fault(
@@ -113,7 +129,7 @@ LIFE = (
     ),
     Fault(
         "overwriting resets the mode",
-        ("files.keeps-mode",),
+        ("files.keeps-mode", "audit.each-operation"),
         make=sandboxes(life.OverwritingResetsMode),
     ),
     Fault("ls returns the first page", ("files.ls-many",), make=sandboxes(life.ListsOnePage)),
@@ -169,13 +185,18 @@ LIFE = (
             "audit.code",
             "audit.no-secret",
             "audit.sink-fails",
+            "audit.abandoned",
         ),
         sink=life.OnlyCommandsRecorded,
     ),
     Fault(
         "failures not recorded",
-        ("audit.each-operation", "audit.failures"),
+        ("audit.each-operation", "audit.failures", "audit.abandoned"),
         sink=life.FailuresUnrecorded,
     ),
-    Fault("output of streams not counted", ("audit.stream",), sink=life.OutputUncounted),
+    Fault(
+        "output of streams not counted",
+        ("audit.stream", "audit.abandoned"),
+        sink=life.OutputUncounted,
+    ),
 )

@@ -68,7 +68,11 @@ SAFETY = (
         ("capability.proven", "capability.sandbox-agrees"),
         make=safety.DeclaresTooMuch,
     ),
-    Fault("tier overstated", ("isolation.reported",), make=sandboxes(safety.OverstatedSandbox)),
+    Fault(
+        "tier overstated",
+        ("isolation.reported", "audit.each-operation"),
+        make=sandboxes(safety.OverstatedSandbox),
+    ),
     Fault(
         "event loop blocked by a call",
         ("timeout.siblings", "concurrency.event-loop"),

@@ -105,9 +105,10 @@ class CallEnvKept(PassingSandbox):
         self.kept: dict[str, str] = {}
 
     async def run(self, cmd: Command, *, env: Env = None, **options: Any) -> ExecResult:
-        merged = {**self.kept, **env} if env else self.kept
-        result = await super().run(cmd, env=merged, **options)
-        self.kept.update(env or {})
+        if not isinstance(env, dict):
+            return await super().run(cmd, env=self.kept if env is None else env, **options)
+        result = await super().run(cmd, env={**self.kept, **env}, **options)
+        self.kept.update(env)
         return result
 
 

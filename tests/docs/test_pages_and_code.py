@@ -143,6 +143,16 @@ def test_every_page_of_the_navigation_is_in_llms_txt() -> None:
         assert f"({gen_llms.address(path)})" in listed
 
 
+def test_every_example_is_on_the_front_page() -> None:
+    examples = {
+        path.relative_to(DOCS).as_posix()
+        for path in (DOCS / "examples").rglob("*.py")
+        if path.name != "conftest.py"
+    }
+    linked = set(re.findall(r"\]\((examples/[^)]+\.py)\)", text_of("index.md")))
+    assert linked == examples
+
+
 # --- the snippet for assistants
 
 SNIPPET = text_of("reference/agents-snippet.md").partition("````markdown")[2].partition("````")[0]

@@ -179,7 +179,7 @@ COMMANDS = (
     ),
     Fault(
         "no back-pressure",
-        ("stream.back-pressure",),
+        ("stream.back-pressure", "audit.abandoned"),
         "template",
         sandboxes(commands.NoBackPressure),
     ),

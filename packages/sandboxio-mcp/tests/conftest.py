@@ -131,6 +131,13 @@ def token() -> str:
 
 
 @pytest.fixture
+def background(token: str) -> str:
+    """A command that leaves `sleep` with that duration behind, and returns when it runs."""
+    started = f"sleep {token} >/dev/null 2>&1 &"
+    return f"{started} until grep -q sleep /proc/$!/cmdline; do sleep 0.01; done"
+
+
+@pytest.fixture
 def start_raw() -> StartRaw:
     """Start servers that are talked to without a client."""
 

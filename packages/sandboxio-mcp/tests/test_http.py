@@ -152,12 +152,12 @@ async def test_the_official_client_runs_code_and_hears_progress(server: Http) ->
 
 
 async def test_every_client_has_a_sandbox_of_its_own_which_ends_with_it(
-    server: Http, alive: Alive, until: Until, token: str
+    server: Http, alive: Alive, until: Until, token: str, background: str
 ) -> None:
     with anyio.fail_after(BOUND):
         async with Client(server.url) as one, Client(server.url) as other:
             await one.call_tool("write_file", {"path": "mine", "content": "x"})
-            await one.call_tool("run_command", {"command": f"sleep {token} >/dev/null 2>&1 &"})
+            await one.call_tool("run_command", {"command": background})
             assert alive(token)
             listed: Any = await other.call_tool("list_files", {"path": "."})
             assert listed.structured_content["entries"] == []
@@ -183,10 +183,10 @@ async def test_a_cancelled_call_ends_its_command_and_not_the_sandbox(
 
 
 async def test_a_client_that_breaks_off_loses_its_command_and_then_its_sandbox(
-    server: Http, alive: Alive, until: Until, token: str
+    server: Http, alive: Alive, until: Until, token: str, background: str
 ) -> None:
     session = open_session(server)
-    assert run(server, session, f"sleep {token} >/dev/null 2>&1 &")["exit_code"] == 0
+    assert run(server, session, background)["exit_code"] == 0
     running = ask(server, *command(f"sleep 1{token}"), session=session)
     await until(lambda: alive(f"1{token}"))
     running.close()
@@ -197,12 +197,12 @@ async def test_a_client_that_breaks_off_loses_its_command_and_then_its_sandbox(
 
 
 async def test_a_client_whose_stream_is_still_open_has_not_left(
-    server: Http, alive: Alive, until: Until, token: str
+    server: Http, alive: Alive, until: Until, token: str, background: str
 ) -> None:
     session = open_session(server)
     listening = ask(server, verb="GET", session=session)
     assert listening.status == 200
-    run(server, session, f"sleep {token} >/dev/null 2>&1 &")
+    run(server, session, background)
     running = ask(server, *command(f"sleep 1{token}"), session=session)
     await until(lambda: alive(f"1{token}"))
     running.close()
@@ -224,11 +224,11 @@ async def test_the_end_of_a_session_is_the_end_of_its_running_calls(
 
 
 async def test_a_session_that_nobody_uses_ends(
-    start_http: StartHttp, alive: Alive, until: Until, token: str
+    start_http: StartHttp, alive: Alive, until: Until, token: str, background: str
 ) -> None:
     server = start_http(*LOCAL, "--idle", "0.5", "--log-level", "info")
     session = open_session(server)
-    run(server, session, f"sleep {token} >/dev/null 2>&1 &")
+    run(server, session, background)
     await until(lambda: not alive(token))
     # To ask would keep it alive, so its end is waited for in the log.
     assert server.process.stderr is not None

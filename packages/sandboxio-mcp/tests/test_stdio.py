@@ -122,11 +122,11 @@ async def test_a_cancelled_call_ends_its_command_and_not_the_sandbox(
 
 
 async def test_a_client_that_leaves_takes_its_sandbox_with_it(
-    alive: Alive, until: Until, token: str
+    alive: Alive, until: Until, token: str, background: str
 ) -> None:
     with anyio.fail_after(BOUND):
         async with Client(parameters()) as client:
-            await client.call_tool("run_command", {"command": f"sleep {token} > /dev/null 2>&1 &"})
+            await client.call_tool("run_command", {"command": background})
             assert alive(token)
         await until(lambda: not alive(token))
 
@@ -182,18 +182,20 @@ async def test_a_message_in_pieces_is_read_and_one_without_an_end_ends_the_serve
 
 
 async def test_closed_stdin_ends_the_call_the_sandbox_and_the_server(
-    start_raw: StartRaw, alive: Alive, until: Until, token: str
+    start_raw: StartRaw, alive: Alive, until: Until, token: str, background: str
 ) -> None:
     async with start_raw(*LOCAL) as server:
         await server.start()
-        await server.command(f"setsid sleep {token} > /dev/null 2>&1 &")
+        await server.command(background)
         await server.hang(token)
         await server.close_stdin()
         assert await server.process.wait() == 0
         assert not alive(token)
 
 
-def test_a_client_that_stops_reading_is_a_client_that_left(alive: Alive, token: str) -> None:
+def test_a_client_that_stops_reading_is_a_client_that_left(
+    alive: Alive, token: str, background: str
+) -> None:
     # Plain pipes: what anyio calls closed is only not read any more.
     server = subprocess.Popen(
         [sys.executable, "-m", "sandboxio_mcp", *LOCAL],
@@ -204,7 +206,7 @@ def test_a_client_that_stops_reading_is_a_client_that_left(alive: Alive, token: 
     assert server.stdin is not None
     assert server.stdout is not None
     try:
-        command = {"command": f"sleep {token} > /dev/null 2>&1 &"}
+        command = {"command": background}
         for number, (method, params) in enumerate(
             (
                 ("initialize", INITIALIZE),
@@ -239,11 +241,11 @@ async def test_a_signal_ends_the_sandbox_before_the_server(
 
 
 async def test_a_server_that_is_killed_leaves_nothing(
-    start_raw: StartRaw, alive: Alive, until: Until, token: str
+    start_raw: StartRaw, alive: Alive, until: Until, token: str, background: str
 ) -> None:
     async with start_raw(*LOCAL) as server:
         await server.start()
-        await server.command(f"setsid sleep {token} > /dev/null 2>&1 &")
+        await server.command(background)
         await server.hang(token)
         server.process.kill()
         await server.process.wait()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import AsyncGenerator
+import os
+import signal
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,7 @@ from sandboxio.errors import ConfigurationError, SandboxGone
 from sandboxio.models import ExecResult, NetworkPolicy, Resources, RichOutput
 from sandboxio_mcp import ServerConfig, WorkingFile, build_server
 from sandboxio_mcp._pages import PAGE_BYTES, PAGE_CHARACTERS
-from sandboxio_testing import FakeBackend
+from sandboxio_testing import FakeBackend, offline
 
 BOUND = 60.0
 """Seconds for a whole conversation; what takes longer waits for what does not come."""
@@ -203,6 +206,25 @@ async def test_what_a_program_displays_becomes_content_of_its_kind(
     assert [one["content"] for one in result.structured_content["results"]] == [1, 2, 3, 4, 5, 6]
 
 
+async def test_what_a_hostile_program_displays_neither_floods_nor_breaks_the_answer(
+    sbx_offline: FakeBackend,
+) -> None:
+    lone = "\udcff\ud800"
+    displayed = (
+        RichOutput(f"image/{lone}" + "x" * 1000, lone),
+        RichOutput("text/html", lone),
+        RichOutput("image/png", lone),
+        *(RichOutput("text/plain", "x" * 1_000_000) for _ in range(1000)),
+    )
+    sbx_offline.on_run_code("evil", ExecResult(0, "", "", results=displayed))
+    async with client_of(ServerConfig()) as client:
+        result = await call(client, "run_python", code="evil()")
+        assert len(result.model_dump_json()) < 1024 * 1024
+        assert "971 more results are not shown" in text_of(result)
+        assert "no room left" in text_of(result)
+        assert not (await call(client, "run_python", code="print(1)")).is_error
+
+
 async def test_file_names_that_are_no_text_are_shown_escaped() -> None:
     async with client_of(LOCAL) as client:
         await call(client, "run_python", code="open(b'caf\\xe9', 'w').close()")
@@ -345,18 +367,19 @@ async def test_an_unknown_tool_is_an_error_of_the_protocol(sbx_offline: FakeBack
             await client.call_tool("configure", {"backend": "local://"})
 
 
-async def test_a_fault_of_the_server_itself_is_answered_without_its_details(
-    sbx_offline: FakeBackend, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_a_fault_that_nobody_knows_is_answered_without_its_details(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def broken(*_: object, **__: object) -> None:
-        raise RuntimeError("a secret detail")
+    class Broken(FakeBackend):
+        async def create(self, *arguments: Any, **options: Any) -> Any:
+            raise RuntimeError("a secret detail")  # no backend may; one of a third party might
 
-    monkeypatch.setattr("sandboxio.create", broken)
-    async with client_of(ServerConfig()) as client:
-        result = await call(client, "run_command", command="true")
-        assert result.is_error
-        assert "its log says how" in text_of(result)
-        assert "secret" not in text_of(result)
+    with offline(Broken()):
+        async with client_of(ServerConfig()) as client:
+            result = await call(client, "run_command", command="true")
+            assert result.is_error
+            assert "its log says how" in text_of(result)
+            assert "secret" not in text_of(result)
     assert "a secret detail" in caplog.text
 
 
@@ -396,6 +419,81 @@ async def test_a_sandbox_that_cannot_get_its_files_is_ended(
         result = await call(client, "run_command", command="true")
         assert result.structured_content["error"]["code"] == "SBX_E1701"
         assert not sbx_offline.open_sandboxes
+
+
+class Slow(FakeBackend):
+    """A backend whose first sandbox never gets ready; it ends one that was given up, as all do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.starting = anyio.Event()
+
+    async def create(self, *arguments: Any, **options: Any) -> Any:
+        sandbox = await super().create(*arguments, **options)
+        if not self.starting.is_set():
+            self.starting.set()
+            try:
+                await anyio.sleep_forever()
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await sandbox.kill()
+        return sandbox
+
+
+async def test_a_call_may_be_cancelled_while_its_sandbox_starts_and_the_next_one_gets_it() -> None:
+    heard: list[str | None] = []
+    told = anyio.Event()
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        heard.append(message)
+        told.set()
+
+    with offline(Slow()) as fake:
+        assert isinstance(fake, Slow)
+        async with client_of(ServerConfig(progress_interval=0.05)) as client:
+            async with anyio.create_task_group() as group:
+                call_it = partial(client.call_tool, "sandbox_info", {}, progress_callback=hear)
+                group.start_soon(call_it)
+                await fake.starting.wait()
+                await told.wait()
+                group.cancel_scope.cancel()
+            assert "waiting for the sandbox to start" in str(heard[0])
+            assert not (await call(client, "run_command", command="true")).is_error
+            assert len(fake.open_sandboxes) == 1
+
+
+async def test_a_sandbox_that_does_not_start_is_an_error_in_time() -> None:
+    with offline(Slow()) as fake:
+        async with client_of(ServerConfig(start_timeout=0.1)) as client:
+            result = await call(client, "run_command", command="true")
+            assert result.structured_content["error"]["code"] == "SBX_E1203"
+            assert "--start-timeout" in text_of(result)
+            assert not fake.open_sandboxes
+
+
+def stop_all_beside(pid: int) -> None:
+    """Stop every process of a sandbox, the guest included, as only the host can."""
+    inside = Path(f"/proc/{pid}/ns/pid").readlink()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if (entry / "ns/pid").readlink() == inside:
+                    os.kill(int(entry.name), signal.SIGSTOP)
+            except (FileNotFoundError, PermissionError, ProcessLookupError):
+                continue  # it ended meanwhile, or is not ours
+
+
+@pytest.mark.slow
+async def test_a_sandbox_that_stops_answering_is_an_error_in_time(
+    alive: Callable[[str], list[int]], token: str, background: str
+) -> None:
+    async with client_of(ServerConfig(backend="local://", call_timeout=0.5)) as client:
+        await call(client, "run_command", command=background)
+        stop_all_beside(alive(token)[0])
+        result = await call(client, "list_files")
+        assert result.is_error
+        assert result.structured_content["error"]["code"] == "SBX_E1302"
+    assert not alive(token)
 
 
 # --- what is told to the model

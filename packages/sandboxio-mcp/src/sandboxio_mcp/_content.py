@@ -18,9 +18,9 @@ from mcp.types import (
     TextResourceContents,
 )
 
-from sandboxio.models import ExecResult, RichOutput
+from sandboxio.models import ExecResult
 
-from ._pages import PAGE_BYTES, Page, Pages
+from ._pages import PAGE_BYTES, PAGE_CHARACTERS, Page, Pages
 
 __all__ = ["Block", "file_page", "page_result", "ran", "shown", "text_result", "uri_of"]
 
@@ -31,6 +31,12 @@ IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 MARKUP = frozenset({"text/html", "image/svg+xml", "text/latex"})
 """Text that a client shows rather than a model reads, so it is a resource with its type."""
+
+MOST_DISPLAYED = 32
+"""Results of one program; all of them share the room of one page of binary data."""
+
+LONGEST_TYPE = 100
+"""Characters of a MIME type."""
 
 MAGIC = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -69,11 +75,17 @@ def ran(result: ExecResult, pages: Pages) -> CallToolResult:
     blocks: list[Block] = [TextContent(text="\n".join(lines))]
     results: list[dict[str, Any]] = []
     room = PAGE_BYTES
-    for output in result.results or ():
-        block = _rich(output, pages, room)
+    displayed = result.results or ()
+    for output in displayed[:MOST_DISPLAYED]:
+        # A hostile program chooses the type, too.
+        mime = shown(output.mime_type)[:LONGEST_TYPE]
+        block = _rich(mime, output.data, pages, room)
         room -= _weight(block)
-        results.append({"mime_type": output.mime_type, "content": len(blocks)})
+        results.append({"mime_type": mime, "content": len(blocks)})
         blocks.append(block)
+    if len(displayed) > MOST_DISPLAYED:
+        left = len(displayed) - MOST_DISPLAYED
+        blocks.append(TextContent(text=f"[{left} more results are not shown; display fewer]"))
     more = [
         {"stream": name, "handle": page.handle, "pages": page.of}
         for name, page in (("stdout", stdout), ("stderr", stderr))
@@ -121,22 +133,11 @@ def uri_of(path: str) -> str:
     return "sandbox:///" + quote(path.lstrip("/"), errors="surrogateescape")
 
 
-def _rich(output: RichOutput, pages: Pages, room: int) -> Block:
-    mime, data = output.mime_type, output.data
+def _rich(mime: str, data: str, pages: Pages, room: int) -> Block:
     if mime in IMAGES or mime.startswith("audio/"):
-        encoded = "".join(data.split())  # some interpreters break it into lines
-        try:
-            size = len(base64.b64decode(encoded, validate=True))
-        except ValueError:
-            return TextContent(text=f"[{mime}: what the program displayed is not base64]")
-        if size > room:
-            return TextContent(
-                text=f"[{mime} of {size} bytes: too large to show here. Make it smaller, or save "
-                "it to a file and call read_file.]"
-            )
-        if mime in IMAGES:
-            return ImageContent(data=encoded, mime_type=mime)
-        return AudioContent(data=encoded, mime_type=mime)
+        return _media(mime, data, room)
+    if min(len(data), PAGE_CHARACTERS) > room:
+        return TextContent(text=f"[{mime} of {len(data)} characters: no room left; display less]")
     page = pages.first(data, mime_type=mime)
     text = "\n".join([_text(page), *_where_the_rest_is(page)])
     if mime in MARKUP:
@@ -146,8 +147,31 @@ def _rich(output: RichOutput, pages: Pages, room: int) -> Block:
     return TextContent(text=text)
 
 
+def _media(mime: str, data: str, room: int) -> Block:
+    encoded = "".join(data.split())  # some interpreters break it into lines
+    try:
+        size = len(base64.b64decode(encoded, validate=True))
+    except ValueError:
+        return TextContent(text=f"[{mime}: what the program displayed is not base64]")
+    if size > room:
+        return TextContent(
+            text=f"[{mime} of {size} bytes: too large to show here. Make it smaller, or save it to "
+            "a file and call read_file.]"
+        )
+    kind = ImageContent if mime in IMAGES else AudioContent
+    return kind(data=encoded, mime_type=mime)
+
+
 def _weight(block: Block) -> int:
-    return len(block.data) if isinstance(block, ImageContent | AudioContent) else 0
+    match block:
+        case TextContent():
+            return len(block.text)
+        case EmbeddedResource(resource=TextResourceContents() as resource):
+            return len(resource.text)
+        case ImageContent() | AudioContent():
+            return len(block.data) * 3 // 4
+        case _:
+            return 0
 
 
 def _text(page: Page) -> str:

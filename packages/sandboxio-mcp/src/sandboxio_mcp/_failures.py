@@ -28,7 +28,7 @@ FIXES = {
 
 def failed(error: SandboxError, pages: Pages) -> CallToolResult:
     """Return a sandbox's error as the error of the tool, with the output until then."""
-    fix = FIXES.get(error.code or "", error.hint)
+    fix = FIXES.get(error.code or "", shown(error.hint))
     lines = [f"[{error.code}] {error.message}", f"Fix: {fix}", f"Docs: {error.url}"]
     if isinstance(error, ExecutionTimeout | ResourceLimitExceeded):
         for name, text in (("stdout", error.stdout), ("stderr", error.stderr)):

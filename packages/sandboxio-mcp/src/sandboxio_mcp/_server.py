@@ -134,7 +134,7 @@ class Progress:
     def __init__(self, context: RequestContext, config: ServerConfig) -> None:
         self._context = context
         self._config = config
-        self._what = "starting the sandbox"
+        self._what = "waiting for the sandbox to start"
 
     def running(self) -> None:
         """Tell from now on that the sandbox is there."""

@@ -139,7 +139,7 @@ def _policy(policy: AppliedPolicy) -> dict[str, Any]:
         "memory_mb": _cap(policy.memory_mb),
         "processes": _cap(policy.processes),
         "disk_mb": _cap(policy.disk_mb),
-        "notes": list(policy.notes),
+        "notes": [shown(note) for note in policy.notes],
     }
 
 

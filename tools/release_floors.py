@@ -39,6 +39,8 @@ print(json.dumps({name: metadata.version(name) for name in sys.argv[1:]}))
 
 WITH: Final = {
     "sandboxio-core": {"sandboxio-docker", "sandboxio-local"},
+    "sandboxio-e2b": {"sandboxio-testing[e2b]", "sandboxio-local"},
+    "sandboxio-mcp": {"sandboxio-docker", "sandboxio-local"},
     "sandboxio-testing": {"sandboxio-e2b"},
 }
 """Wheels that the tests of one use and the wheel does not ask for; they bring what they ask for."""
@@ -55,30 +57,36 @@ def lowest(root: Path, member: workspace.Member) -> tuple[list[str], list[str]]:
     """
     members = {each.name: each for each in workspace.members(root)}
     own = [line for line in _asked(member) if Requirement(line).name not in members]
-    others = [
-        line
-        for name in sorted(_siblings(root, member))
-        for line in members[name].project.get("dependencies", [])
-        if Requirement(line).name not in members
-    ]
+    others: list[str] = []
+    for each in beside(root, member, bare=False):
+        extras = {
+            extra
+            for line in WITH.get(member.name, ())
+            if (asked := Requirement(line)).name == each.name
+            for extra in asked.extras
+        }
+        lines: list[str] = list(each.project.get("dependencies", []))
+        for extra in sorted(extras):
+            lines += each.project["optional-dependencies"][extra]
+        others += [line for line in lines if Requirement(line).name not in members]
     tools: list[str] = workspace.root_settings(root)["dependency-groups"]["test"]
     named = {Requirement(line).name for line in own}
     rest = {line for line in [*tools, *others] if Requirement(line).name not in named}
     return own, sorted(rest)
 
 
-def beside(root: Path, member: workspace.Member) -> list[workspace.Member]:
-    """Return the siblings that are there when the tests of a wheel run."""
-    there = _siblings(root, member) | BARE.get(member.name, set())
-    return [each for each in workspace.members(root) if each.name in there]
-
-
-def _siblings(root: Path, member: workspace.Member) -> set[str]:
-    """Return core, the fake, what the wheel asks for, and what its tests use."""
-    names = {each.name for each in workspace.members(root)}
-    asked = {Requirement(line).name for line in _asked(member)} & names
-    asked |= {"sandboxio-core", "sandboxio-testing"} | WITH.get(member.name, set())
-    return asked - {member.name}
+def beside(root: Path, member: workspace.Member, *, bare: bool = True) -> list[workspace.Member]:
+    """Return the siblings that are there when the tests of a wheel run: core, the fake, and more."""
+    there = {"sandboxio-core", "sandboxio-testing"}
+    for lines in (
+        _asked(member),
+        WITH.get(member.name, ()),
+        BARE.get(member.name, ()) if bare else (),
+    ):
+        there |= {Requirement(line).name for line in lines}
+    return [
+        each for each in workspace.members(root) if each.name in there and each.name != member.name
+    ]
 
 
 def _asked(member: workspace.Member) -> list[str]:

@@ -102,7 +102,14 @@ def generated(*, write: bool) -> list[str]:
     arguments = ["--write"] if write else []
     # The last one reads what the others write.
     makers = {"errors": gen_errors.main, "cli": gen_cli.main, "llms": gen_llms.main}
-    return [f"generated pages: {name}" for name, make in makers.items() if make(arguments) != 0]
+    problems: list[str] = []
+    for name, make in makers.items():
+        try:
+            if make(arguments) != 0:
+                problems.append(f"generated pages: {name}")
+        except ValueError as error:  # an example that does not end as its page says
+            problems.append(f"generated pages: {name}: {error}")
+    return problems
 
 
 def built() -> list[str]:
@@ -123,14 +130,18 @@ def built() -> list[str]:
 
 
 def _run(command: list[str], path: Path, folder: str) -> list[str]:
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=EXAMPLE_BOUND,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=EXAMPLE_BOUND,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as late:
+        print(f"FAIL {path.relative_to(ROOT)}", flush=True)
+        return [f"{path.relative_to(ROOT)}: {late}"]
     print(f"{'ok  ' if done.returncode == 0 else 'FAIL'} {path.relative_to(ROOT)}", flush=True)
     return [done.stdout + done.stderr] if done.returncode else []
 

@@ -42,7 +42,7 @@ def check(page: Page) -> list[str]:
             continue  # who runs this has said so
         try:
             wrong = _check(page, block)
-        except (ValueError, yaml.YAMLError) as error:
+        except (ValueError, yaml.YAMLError, subprocess.TimeoutExpired) as error:
             wrong = [str(error)]
         problems += [f"{page.path}:{block.line}: {each}" for each in wrong]
     return problems

@@ -64,18 +64,22 @@ def provoke(code: str) -> str:
     """Run the example of a code and return what a person sees at its end.
 
     Raises:
-        ValueError: It did not end with that error.
+        ValueError: It did not end with that error, or not in time.
     """
     path = EXAMPLES / f"{code}.py"
     with tempfile.TemporaryDirectory(prefix="docs-") as folder:
-        done = subprocess.run(
-            [sys.executable, "-W", "error", str(path)],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=BOUND,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                [sys.executable, "-W", "error", str(path)],
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                timeout=BOUND,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as late:
+            message = f"{path.name} did not end within {BOUND:g} s"
+            raise ValueError(message) from late
     kind = catalog()[code]
     said = re.search(
         rf"^{re.escape(kind.__module__)}\.{kind.__name__}: (\[{code}\] .*?\n  Docs: \S+)$",

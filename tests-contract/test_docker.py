@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import tempfile
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Generator
+from contextlib import closing
+from pathlib import Path
 from typing import Any, Literal
 
 import docker
 import docker.errors
 import pytest
 
+import docker_proxy
 import dockerd
 from dockerd import BUSYBOX_IMAGE, PYTHON_IMAGE
 from sandboxio.audit import AuditConfig
@@ -19,6 +24,8 @@ from sandboxio_docker import DockerBackend
 from sandboxio_testing.suite import BackendContract, Probes, ProviderFacts
 
 LABEL = "io.sandboxio."
+
+Guest = Literal["auto", "never"]
 
 DOCS = "https://docs.sandboxio.dev/how-to/docker/"
 
@@ -70,6 +77,10 @@ class BusyBoxProbes(Probes):
 
     def serve(self, path: str) -> list[str]:
         return ["/bin/sh", "-c", _SERVE, "probe", path]
+
+    def open_raw_socket(self) -> list[str]:
+        script = "busybox ping -c 1 -W 1 127.0.0.1 >/dev/null 2>&1 || exit 9; echo opened"
+        return ["/bin/sh", "-c", script]
 
 
 class PythonProbes(Probes):
@@ -176,6 +187,55 @@ def nobody() -> DockerBackend:
     return DockerBackend(image=PYTHON_IMAGE, host="unix:///nonexistent/docker.sock")
 
 
+PROXIES = Path(tempfile.gettempdir(), f"sbx-proxies-{os.getpid()}")
+"""Where the engines are that fail."""
+
+
+def failing(manner: docker_proxy.Manner, image: str, guest: Guest) -> Callable[[], DockerBackend]:
+    """What makes a backend whose engine is silent, refuses or never confirms."""
+    return lambda: DockerBackend(image=image, guest=guest, host=f"unix://{PROXIES}/{manner}")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def engines_that_fail() -> Generator[None, None, None]:
+    """Each of them, as long as these tests run."""
+    if dockerd.missing():
+        yield
+        return
+    PROXIES.mkdir()
+    try:
+        with docker_proxy.proxies(PROXIES):
+            yield
+    finally:
+        shutil.rmtree(PROXIES)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_left() -> Generator[None, None, None]:
+    """All that these tests made is gone. Images they make none."""
+    if dockerd.missing():
+        yield
+        return
+    before = belongings()
+    yield
+    end = time.monotonic() + SETTLE_SECONDS
+    while (left := belongings() - before) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not left
+
+
+def belongings() -> set[str]:
+    """What the engine has that could be of these tests."""
+    with closing(docker.DockerClient(version="auto", timeout=30)) as client:
+        api: Any = client.api
+        mine = {"label": f"{LABEL}session={os.getpid()}"}
+        return {
+            *(f"container {item['Id']}" for item in api.containers(all=True, filters=mine)),
+            *(f"network {item['Name']}" for item in api.networks()),
+            *(f"volume {item['Name']}" for item in api.volumes()["Volumes"] or ()),
+        }
+
+
 def runtimes() -> Collection[str]:
     """Runtimes of the engine, if one answers; asked without docker-py, which then leaves a socket."""
     answer = dockerd.get("/info")
@@ -194,6 +254,9 @@ class TestDocker(BackendContract):
 
     witness = EngineWitness
     unreachable = nobody
+    silent = staticmethod(failing("silent", PYTHON_IMAGE, "auto"))
+    refusing = staticmethod(failing("refusing", PYTHON_IMAGE, "auto"))
+    stuck = staticmethod(failing("stuck", PYTHON_IMAGE, "auto"))
 
     @staticmethod
     def backend() -> DockerBackend:
@@ -210,6 +273,9 @@ class TestDockerWithoutPython(BackendContract):
 
     witness = EngineWitness
     unreachable = nobody
+    silent = staticmethod(failing("silent", BUSYBOX_IMAGE, "never"))
+    refusing = staticmethod(failing("refusing", BUSYBOX_IMAGE, "never"))
+    stuck = staticmethod(failing("stuck", BUSYBOX_IMAGE, "never"))
     probes = BusyBoxProbes()
     known_gaps = SHELL_GAPS
 
@@ -223,6 +289,7 @@ class TestDockerWithoutPython(BackendContract):
 
 
 @pytest.mark.docker
+@pytest.mark.timeout(300)
 @needs_runsc
 class TestDockerGvisor(BackendContract):
     """gVisor as the runtime."""
@@ -231,7 +298,12 @@ class TestDockerGvisor(BackendContract):
     unreachable = nobody
     probes = PythonProbes()
     known_gaps = GVISOR_GAPS
+    # Everything takes several times as long there; and what the loops differ in is the same code here
+    # as in the two classes above.
+    loops = ("trio",)
     short_lifetime = 6.0
+    many = 4
+    bound = 240.0
 
     @staticmethod
     def backend() -> DockerBackend:

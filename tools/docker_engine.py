@@ -56,6 +56,9 @@ START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 0.1
 
+# A network namespace begins with a loopback that is down. Not every machine has the program.
+LOOPBACK: Final = 'ip link set lo up 2>/dev/null; exec "$@"'
+
 
 class EngineError(Exception):
     """The engine or its images could not be made; the message says why."""
@@ -131,7 +134,7 @@ class Engine:
             # A session of its own: a signal to this terminal is not meant for the engine.
             # A private one in a network namespace of its own: without a bridge, dockerd removes the
             # machine's docker0.
-            apart = ["unshare", "--net"] if self.private else []
+            apart = ["unshare", "--net", "sh", "-c", LOOPBACK, "sh"] if self.private else []
             daemon = subprocess.Popen(
                 [
                     *apart,
@@ -320,7 +323,7 @@ def main(argv: list[str] | None = None) -> int:
             return 0
         if options.what == "start":
             need(
-                ["dockerd", "docker", "iptables", "docker-registry", "runsc"],
+                ["dockerd", "docker", "iptables", "docker-registry", "runsc", "busybox"],
                 install=options.install,
             )
             started = engine.start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -11,6 +12,7 @@ import docker
 import docker.errors
 import pytest
 
+import docker_engine
 import dockerd
 from dockerd import BUSYBOX_IMAGE, PYTHON_IMAGE
 from sandboxio_docker import DockerBackend
@@ -69,6 +71,23 @@ def root(need: Callable[[str], None]) -> None:
     if os.geteuid() != 0:
         reason = "an engine of its own needs root"
         pytest.fail(reason) if dockerd.promised() else pytest.skip(reason)
+
+
+@pytest.fixture(scope="module")
+def private(
+    root: None, tmp_path_factory: pytest.TempPathFactory
+) -> Generator[docker_engine.Engine, None, None]:
+    """An engine that may be stopped, with the images of the tests."""
+    folder = tmp_path_factory.mktemp("e")
+    engine = docker_engine.Engine(folder, host=f"unix://{folder}/d.sock", private=True)
+    engine.start()
+    try:
+        images = [PYTHON_IMAGE, BUSYBOX_IMAGE]
+        saved = subprocess.run(["docker", "save", *images], check=True, capture_output=True)
+        engine.docker("load", stdin=saved.stdout)
+        yield engine
+    finally:
+        engine.stop()
 
 
 @pytest.fixture

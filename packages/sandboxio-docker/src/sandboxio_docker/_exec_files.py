@@ -39,6 +39,9 @@ MAX_LISTING = 64 * 1024 * 1024
 BASE = 100
 """Exit codes of these scripts are this and an errno."""
 
+TOLD = frozenset({101, 102, 113, 116, 117, 120, 121, 128, 195})
+"""All of these codes that there are."""
+
 # What a shell can tell of a failure: the tools themselves only say that there was one.
 ABSENT = '{ [ -e "$p" ] || [ -L "$p" ]; } || exit 102\n'
 
@@ -153,7 +156,8 @@ class ExecFiles:
     async def _check(self, process: ProcessDriver, path: str) -> None:
         code = (await process.wait()).exit_code
         if code:
-            raise file_error(code - BASE if code > BASE else errno.EIO, path)
+            # What a tool itself ends with says nothing, nor does the signal that killed it.
+            raise file_error(code - BASE if code in TOLD else errno.EIO, path)
 
     @asynccontextmanager
     async def read(self, path: str) -> AsyncGenerator[tuple[FileMeta, AsyncIterator[bytes]], None]:

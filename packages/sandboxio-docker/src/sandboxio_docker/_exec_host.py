@@ -7,6 +7,7 @@ import re
 import secrets as randomness
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -40,7 +41,13 @@ UNDECIDED_POLL = 0.02
 """Seconds between two looks whether the engine has made up its mind about an exec."""
 
 SETTLE_BOUND = 0.5
-"""Seconds in which the end of a container shows, once a command of it has ended without a word."""
+"""Seconds for the process of an exec to show, whose start was given up."""
+
+NOTICE_BOUND = 5.0
+"""Seconds for the engine to notice that a container has ended, which takes no process any more."""
+
+ANSWERS = ["/bin/sh", "-c", "printf 'yes\\0'"]
+"""What a container runs that has not ended."""
 
 MAX_ANSWER = 1 << 16
 """Bytes that a script of ours answers."""
@@ -202,10 +209,7 @@ class ExecHost:
         Raises:
             SandboxError: The container has ended.
         """
-        with anyio.move_on_after(SETTLE_BOUND):
-            while not has_ended(self._ending):  # noqa: ASYNC110 - it is one of many sockets
-                await anyio.sleep(UNDECIDED_POLL)
-            raise await self._autopsy() or SandboxGone("The sandbox ended.")
+        await self.raise_if_it_ends()
         while True:
             state = await self.engine.exec_state(ident)
             if state is None:
@@ -214,6 +218,22 @@ class ExecHost:
             if isinstance(code, int):
                 return code & 0xFF
             await anyio.sleep(UNDECIDED_POLL)
+
+    async def raise_if_it_ends(self) -> None:
+        """Tell the end of the container from that of a command: at first both look the same.
+
+        The engine may notice late, but a container without its first process takes no other one.
+
+        Raises:
+            SandboxError: The container has ended.
+        """
+        with suppress(ProviderError):
+            if not has_ended(self._ending) and await self.output(ANSWERS) == b"yes":
+                return
+        with anyio.move_on_after(NOTICE_BOUND):
+            while not has_ended(self._ending):  # noqa: ASYNC110 - it is one of many sockets
+                await anyio.sleep(UNDECIDED_POLL)
+            raise await self._autopsy() or SandboxGone("The sandbox ended.")
 
     async def kill_tree(self, mark: str, leader: int, *, spare_leader: bool = False) -> bool:
         """Kill all that came of one command; whether nothing of it is left."""

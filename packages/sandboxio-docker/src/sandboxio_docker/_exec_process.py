@@ -28,6 +28,9 @@ MAX_EARLY = 1 << 24
 """Bytes of the command's stdout that may overtake the word on stderr that it starts: the engine reads
 the two apart from each other."""
 
+KILLED = 128 + 9
+"""Exit code of what was killed."""
+
 LATE = 99
 """Exit code of what watches over a command's deadline, when it had to end it."""
 
@@ -198,10 +201,13 @@ class ExecProcess:
     async def wait(self) -> ProcessExit:
         """Return how it ended."""
         if self._killed:
-            return ProcessExit(128 + 9, ExitCause.KILLED)
+            return ProcessExit(KILLED, ExitCause.KILLED)
         if self._exit is None:
             # Its shell was killed, or the container ended.
             self._exit = ProcessExit(await self._host.exit_code(self._ident))
+        elif self._exit == ProcessExit(KILLED):
+            # The shell outlived it for long enough to say so, which may not be long.
+            await self._host.raise_if_it_ends()
         return self._exit
 
     async def send(self, data: bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -104,8 +105,17 @@ class ExecSandbox(ExecFiles):
         """Remove the container."""
         try:
             await self._container.engine.remove(self._container.id)
-        finally:
+        except ProviderError:
+            # It was refused: the sandbox is as it was, and can be asked to end again. If nobody does,
+            # its lease ends with this object.
+            for sock in (self._ending, self._lease):
+                if sock is not None:
+                    weakref.finalize(self, sock.close)
+            raise
+        except BaseException:
             self._close()
+            raise
+        self._close()
 
     async def detach(self) -> None:
         """Leave the container running."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from sandboxio.errors import SandboxError
+from sandboxio.errors import ProviderError, SandboxError
 from sandboxio.models import AppliedPolicy, Capability
 from sandboxio.spi import ExitCause, GuestChannel, GuestSandbox
 
@@ -101,8 +102,15 @@ class DockerSandbox(GuestSandbox):
         """Remove the container; closing the channel has it end by itself if the engine is slow."""
         try:
             await self._container.engine.remove(self._container.id)
-        finally:
+        except ProviderError:
+            # It was refused: the sandbox is as it was, and can be asked to end again. If nobody does,
+            # its connection, which is its lease, ends with this object.
+            weakref.finalize(self, self.channel.close)
+            raise
+        except BaseException:
             self.channel.close()
+            raise
+        self.channel.close()
 
     async def detach(self) -> None:
         """Close the channel and leave the container running."""

@@ -1,0 +1,193 @@
+"""Somebody else removes, kills or pauses a container in the middle of each operation."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+import docker.errors
+import pytest
+
+from sandboxio.errors import (
+    CreateTimeout,
+    CreationError,
+    ExecutionTimeout,
+    ProviderError,
+    SandboxError,
+    SandboxGone,
+    SandboxUnreachable,
+)
+from sandboxio.protocols import AsyncSandbox
+from sandboxio_docker import DockerBackend
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+
+SESSION = f"io.sandboxio.session={os.getpid()}"
+
+BOUND = 60.0
+"""Seconds for what takes a few; the machine may be busy."""
+
+LARGE = 64 << 20
+"""Bytes of a transfer; what interferes with it comes before it can be over."""
+
+Interfere = Callable[[Any, str], None]
+Began = Callable[[], Coroutine[Any, Any, None]]
+
+
+def remove(engine: Any, ref: str) -> None:
+    engine.remove_container(ref, force=True)
+
+
+def kill(engine: Any, ref: str) -> None:
+    engine.kill(ref)
+
+
+def pause(engine: Any, ref: str) -> None:
+    engine.pause(ref)
+
+
+async def run(sandbox: AsyncSandbox, began: Began, _: Path) -> None:
+    async def when_it_runs() -> None:
+        await sandbox.run("until [ -e it-runs ]; do sleep 0.02; done")
+        await began()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(when_it_runs)
+        await sandbox.run("touch it-runs; sleep 300", timeout=5)
+
+
+async def stream(sandbox: AsyncSandbox, began: Began, _: Path) -> None:
+    async with sandbox.stream("echo here; sleep 300", timeout=5) as process:
+        async for _chunk in process:
+            await began()
+
+
+async def upload(sandbox: AsyncSandbox, began: Began, path: Path) -> None:
+    with (path / "large").open("wb") as file:
+        file.truncate(LARGE)
+    async with anyio.create_task_group() as group:
+        group.start_soon(began)
+        for number in range(1000):  # one of them is under way
+            await sandbox.files.upload(path / "large", f"large-{number % 2}")
+
+
+async def download(sandbox: AsyncSandbox, began: Began, path: Path) -> None:
+    await sandbox.run(f"head -c {LARGE} /dev/zero > large")
+    async with anyio.create_task_group() as group:
+        group.start_soon(began)
+        for number in range(1000):
+            await sandbox.files.download("large", path / f"large-{number}")
+            (path / f"large-{number}").unlink()
+
+
+def only(error: BaseException) -> BaseException:
+    """The one error in groups of one."""
+    while isinstance(error, BaseExceptionGroup):
+        (error,) = error.exceptions
+    return error
+
+
+@pytest.mark.parametrize("operation", [run, stream, upload, download])
+@pytest.mark.parametrize("interfere", [remove, kill])
+async def test_sandbox_that_is_ended_by_another_is_gone(
+    engine: Any,
+    either: DockerBackend,
+    tmp_path: Path,
+    interfere: Interfere,
+    operation: Callable[..., Awaitable[None]],
+) -> None:
+    sandbox = await either.create(timeout=120)
+
+    async def began() -> None:
+        await anyio.to_thread.run_sync(interfere, engine, sandbox.id)
+
+    with anyio.fail_after(BOUND):
+        with pytest.raises((SandboxError, BaseExceptionGroup)) as caught:
+            await operation(sandbox, began, tmp_path)
+        assert isinstance(only(caught.value), SandboxGone), repr(only(caught.value))
+        with pytest.raises(SandboxGone):
+            await sandbox.run(["true"])
+        await sandbox.kill()
+    assert ours(engine) == []
+    left = await anyio.to_thread.run_sync(os.listdir, tmp_path)
+    assert set(left) <= {"large"}
+
+
+@pytest.mark.parametrize("operation", [run, stream])
+async def test_paused_sandbox_keeps_the_deadline_and_can_be_killed(
+    engine: Any,
+    either: DockerBackend,
+    tmp_path: Path,
+    operation: Callable[..., Awaitable[None]],
+) -> None:
+    sandbox = await either.create(timeout=120)
+
+    async def began() -> None:
+        await anyio.to_thread.run_sync(pause, engine, sandbox.id)
+
+    with anyio.fail_after(BOUND):
+        with pytest.raises((SandboxError, BaseExceptionGroup)) as caught:
+            await operation(sandbox, began, tmp_path)
+        error = only(caught.value)
+        assert isinstance(error, ExecutionTimeout), repr(error)
+        # Nobody knows what of the command is left in there: the sandbox is ended for it.
+        assert not error.kill_confirmed or not ours(engine)
+        await sandbox.kill()
+    assert ours(engine) == []
+
+
+@pytest.mark.parametrize("operation", [upload, download])
+async def test_transfer_with_a_paused_sandbox_ends_with_its_lifetime(
+    engine: Any,
+    either: DockerBackend,
+    tmp_path: Path,
+    operation: Callable[..., Awaitable[None]],
+) -> None:
+    sandbox = await either.create(timeout=6)
+
+    async def began() -> None:
+        await anyio.to_thread.run_sync(pause, engine, sandbox.id)
+
+    with anyio.fail_after(BOUND):
+        with pytest.raises((SandboxError, BaseExceptionGroup)) as caught:
+            await operation(sandbox, began, tmp_path)
+        assert isinstance(only(caught.value), SandboxError)
+        await sandbox.kill()
+    assert ours(engine) == []
+
+
+def ours(engine: Any) -> list[str]:
+    return [item["Id"] for item in engine.containers(all=True, filters={"label": SESSION})]
+
+
+@pytest.mark.parametrize("interfere", [remove, kill, pause])
+async def test_create_that_is_interfered_with_fails_or_succeeds_and_leaves_nothing(
+    engine: Any, either: DockerBackend, interfere: Interfere
+) -> None:
+    done = anyio.Event()
+
+    async def watch() -> None:
+        """Strike as soon as there is something to strike."""
+        while not done.is_set():
+            for ref in await anyio.to_thread.run_sync(ours, engine):
+                with suppress(docker.errors.APIError):
+                    await anyio.to_thread.run_sync(interfere, engine, ref)
+                    return
+            await anyio.sleep(0.005)
+
+    with anyio.fail_after(BOUND):
+        async with anyio.create_task_group() as group:
+            group.start_soon(watch)
+            # Whatever else it raised would be no error of ours.
+            with suppress(
+                CreationError, CreateTimeout, SandboxGone, SandboxUnreachable, ProviderError
+            ):
+                sandbox = await either.create(timeout=10)
+                await sandbox.kill()
+            done.set()
+        while await anyio.to_thread.run_sync(ours, engine):  # noqa: ASYNC110 - the engine's state
+            await anyio.sleep(0.05)

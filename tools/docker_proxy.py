@@ -1,0 +1,109 @@
+"""Stand before the Docker Engine, and be the engine that does not do what it is asked."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Final, Literal
+
+Manner = Literal["silent", "refusing", "stuck"]
+"""What it does: answer nothing at all, refuse to remove containers, or never answer that."""
+
+CHUNK: Final = 1 << 16
+
+REFUSAL: Final = b'{"message":"this engine removes nothing"}'
+REFUSED: Final = (
+    b"HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\n"
+    b"Content-Length: %d\r\n\r\n%s" % (len(REFUSAL), REFUSAL)
+)
+
+# Its threads end when their connections do, and those when it is closed.
+JOIN_SECONDS: Final = 10.0
+
+
+class Proxy:
+    """One such engine, at a socket of its own."""
+
+    def __init__(self, path: Path, manner: Manner) -> None:
+        self._manner = manner
+        self._engine = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")[7:]
+        self._lock = threading.Lock()
+        self._open: set[socket.socket] = set()
+        self._threads: list[threading.Thread] = []
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(str(path))
+        self._listener.listen(64)
+        self._start(self._accept)
+
+    def _start(self, work: Callable[..., None], *arguments: socket.socket) -> threading.Thread:
+        thread = threading.Thread(target=work, args=arguments, daemon=True)
+        with self._lock:
+            self._threads.append(thread)
+        thread.start()
+        return thread
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                with self._lock:
+                    self._open.add(client)
+                self._start(self._serve, client)
+
+    def _serve(self, client: socket.socket) -> None:
+        with client, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as engine:
+            with self._lock:
+                self._open.add(engine)
+            with suppress(OSError):
+                if self._manner == "silent":
+                    while client.recv(CHUNK):
+                        pass
+                    return
+                engine.connect(self._engine)
+                answers = self._start(_copy, engine, client)
+                self._forward(client, engine)
+                answers.join()  # it ends with what the engine still says
+            with self._lock:
+                self._open -= {client, engine}
+
+    def _forward(self, client: socket.socket, engine: socket.socket) -> None:
+        while data := client.recv(CHUNK):
+            if not data.startswith(b"DELETE "):
+                engine.sendall(data)
+            elif self._manner == "refusing":
+                client.sendall(REFUSED)
+        engine.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        """End all connections."""
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        with self._lock:
+            for sock in self._open:
+                with suppress(OSError):
+                    sock.shutdown(socket.SHUT_RDWR)
+            threads = [*self._threads]
+        for thread in threads:
+            thread.join(JOIN_SECONDS)
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(CHUNK):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def proxies(folder: Path) -> Generator[None, None, None]:
+    """Run one of each manner, at ``folder / manner``."""
+    manners: tuple[Manner, ...] = ("silent", "refusing", "stuck")
+    with ExitStack() as stack:
+        for manner in manners:
+            stack.callback(Proxy(folder / manner, manner).close)
+        yield

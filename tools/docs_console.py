@@ -24,6 +24,7 @@ import dockerd
 import docs_blocks
 import workspace
 from docs_blocks import Block, Page
+from sandboxio.errors import SandboxError
 
 COMMAND_BOUND: Final = 120.0
 """Seconds for one command; they take one or two."""
@@ -42,7 +43,12 @@ def check(page: Page) -> list[str]:
             continue  # who runs this has said so
         try:
             wrong = _check(page, block)
-        except (ValueError, yaml.YAMLError, subprocess.TimeoutExpired) as error:
+        except (
+            ValueError,
+            yaml.YAMLError,
+            subprocess.TimeoutExpired,
+            SandboxError,  # of a routing file that is wrong
+        ) as error:
             wrong = [str(error)]
         problems += [f"{page.path}:{block.line}: {each}" for each in wrong]
     return problems

@@ -16,6 +16,18 @@ from sandboxio_mcp._options import add_arguments, http_config, server_config
 
 BOUND = 60.0
 
+WITHOUT_THE_WHEEL = """
+import runpy, sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name == "sandboxio_mcp":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+runpy.run_module("sandboxio.mcp", run_name="__main__")
+"""
+
 
 def parsed(*arguments: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
@@ -193,3 +205,12 @@ def test_help_is_read_without_loading_the_sdk() -> None:
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=BOUND, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.slow
+def test_without_the_wheel_its_other_name_says_how_to_install_it() -> None:
+    command = [sys.executable, "-c", WITHOUT_THE_WHEEL]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=BOUND, check=False)
+    assert done.returncode == 1
+    assert 'uv pip install "sandboxio[mcp]"' in done.stderr
+    assert "Traceback" not in done.stderr

@@ -270,6 +270,9 @@ VERBS: Final[dict[str, Callable[[list[str]], int]]] = {
     "test": test,
     "contract": contract,
     "docs": script("docs", "Build the documentation and check that it is true.", "--frameworks"),
+    "crewai": script(
+        "crewai_alone", "Test the integration of CrewAI, in an environment of its own."
+    ),
     "bench": script("bench", "Measure the speed of this checkout on this machine."),
     "api": script("api_snapshot", "Write the snapshots of what each wheel promises anew."),
     "pins": show_pins,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..errors import BackendNotInstalled, SandboxError
 from ..models import ExecResult, NetworkPolicy
 
-__all__ = ["cut", "explain", "limits_in_words", "missing", "output", "render"]
+__all__ = ["cut", "explain", "limits_in_words", "missing", "missing_alone", "output", "render"]
 
 
 def render(result: ExecResult, limit: int) -> str:
@@ -68,4 +68,12 @@ def missing(framework: str, extra: str, error: ImportError) -> BackendNotInstall
     return BackendNotInstalled(
         f"This integration needs {framework}: {error}.",
         hint=f'uv pip install "sandboxio[{extra}]"',
+    )
+
+
+def missing_alone(framework: str, error: ImportError) -> BackendNotInstalled:
+    """Return the same for a framework that no extra of ours brings."""
+    return BackendNotInstalled(
+        f"This integration needs {framework}: {error}.",
+        hint=f'uv pip install sandboxio-core "{framework}"',
     )

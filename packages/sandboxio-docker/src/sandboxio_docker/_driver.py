@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -184,6 +185,14 @@ class DockerDriver:
         labels: dict[str, str] = found["Config"].get("Labels") or {}
         managed = labels.get(MANAGED) == "true"
         return found if meant and managed else None
+
+    async def load(self) -> None:
+        """Load the SDK."""
+        if self._made is None:
+            # A limiter of its own, because the shared one may be in use by what waits for this.
+            await anyio.to_thread.run_sync(
+                import_module, f"{__package__}._client", limiter=anyio.CapacityLimiter(1)
+            )
 
     async def health(self) -> Health:
         """Ask the engine what it is."""

@@ -251,6 +251,11 @@ class E2BDriver:
             found = await self._client.list({_labels.NAME: name})
             return any([await self._client.kill(info.id) for info in found])
 
+    async def load(self) -> None:
+        """Load the SDK, if there is a key to use it with."""
+        if os.environ.get("E2B_API_KEY"):
+            await self._loaded()
+
     async def health(self) -> Health:
         """Say whether E2B would take this key now."""
         if not os.environ.get("E2B_API_KEY"):

@@ -20,7 +20,15 @@ from ..errors import (
 )
 from ..models import Capability, Health, IsolationTier, ManagedSandbox, NetworkPolicy, Resources
 from ..protocols import DEFAULT_TIMEOUT
-from ..spi import BackendDriver, Check, Outcome, ProvisionRequest, SandboxDriver, run_to_the_end
+from ..spi import (
+    BackendDriver,
+    Check,
+    Outcome,
+    ProvisionRequest,
+    SandboxDriver,
+    SupportsLoading,
+    run_to_the_end,
+)
 from ..spi._clock import clock_of
 from ..spi._denials import denials_of
 from ..spi._prepare import SupportsPrepare, Unprepared
@@ -48,6 +56,9 @@ CONNECT_BOUND = 30.0
 
 MANAGEMENT_BOUND = 30.0
 """Seconds that listing or destroying by id may take."""
+
+LOAD_BOUND = 60.0
+"""Seconds to import an SDK; a busy machine takes some of them."""
 
 HEALTH_BOUND = 2.0
 """Seconds that a backend has to say how it is."""
@@ -346,6 +357,7 @@ class DriverBackend:
 
     async def health(self) -> Health:
         """Say whether a sandbox could be created now."""
+        await self.load()
         with (
             self._clock.move_on_after(HEALTH_BOUND),
             boundary("The health check", Redactor(), ConnectError),
@@ -354,6 +366,15 @@ class DriverBackend:
         return Health(
             ok=False, detail=f"no answer within {HEALTH_BOUND:g} s", hint="Is it running?"
         )
+
+    async def load(self) -> None:
+        """Load the adapter's SDK, where that takes long; what cannot be loaded says so when asked."""
+        if isinstance(self._driver, SupportsLoading):
+            with (
+                self._clock.move_on_after(LOAD_BOUND),
+                boundary("Loading its SDK", Redactor(), ConnectError),
+            ):
+                await self._driver.load()
 
     def diagnose(self) -> AsyncIterator[Check]:
         """Yield what `sandboxio doctor` shows of this backend; whoever asks has a bound of its own."""

@@ -13,7 +13,7 @@ from anyio.lowlevel import RunVar, checkpoint_if_cancelled
 from ..errors import AuthError, SandboxError
 from ..models import Health
 from ..protocols import Backend
-from ..spi import Clock
+from ..spi import Clock, SupportsLoading
 
 __all__ = ["Condition", "HealthBoard", "best_known"]
 
@@ -113,15 +113,17 @@ class HealthBoard:
     async def _asked(self, backend: Backend) -> Condition:
         if not isinstance(backend, _Asked):
             return Condition(Health(ok=True, detail="it has no health check"))
-        with self._clock.move_on_after(self._bound):
-            try:
+        try:
+            if isinstance(backend, SupportsLoading):
+                await backend.load()
+            with self._clock.move_on_after(self._bound):
                 return Condition(await backend.health())
-            except AuthError as error:
-                return Condition(None, error)
-            except SandboxError as error:
-                return Condition(Health(ok=False, detail=error.message, hint=error.hint))
-            except Exception as error:  # noqa: BLE001 - a backend of any make must not stop others
-                return Condition(Health(ok=False, detail=f"{type(error).__name__}: {error}"[:500]))
+        except AuthError as error:
+            return Condition(None, error)
+        except SandboxError as error:
+            return Condition(Health(ok=False, detail=error.message, hint=error.hint))
+        except Exception as error:  # noqa: BLE001 - a backend of any make must not stop others
+            return Condition(Health(ok=False, detail=f"{type(error).__name__}: {error}"[:500]))
         return Condition(Health(ok=False, detail=f"no answer within {self._bound:g} s"))
 
 

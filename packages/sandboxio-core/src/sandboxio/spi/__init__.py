@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         SandboxDriver,
         SupportsCode,
     )
+    from ._loading import SupportsLoading
     from ._plugin import BackendPlugin, DsnParameter
     from ._prepare import SupportsPrepare, Unprepared
     from ._progress import Progress
@@ -71,6 +72,7 @@ _LAZY = {
     "ProvisionRequest": "._driver",
     "SandboxDriver": "._driver",
     "SupportsCode": "._driver",
+    "SupportsLoading": "._loading",
     "BackendPlugin": "._plugin",
     "DsnParameter": "._plugin",
     "SupportsPrepare": "._prepare",
@@ -107,6 +109,7 @@ __all__ = [
     "SuppliesClock",
     "SupportsCode",
     "SupportsDiagnosis",
+    "SupportsLoading",
     "SupportsPrepare",
     "Transport",
     "Unprepared",

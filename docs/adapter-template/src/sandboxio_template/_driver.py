@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -126,7 +127,8 @@ async def end(native: _client.Sandbox) -> None:
         else:
             try:
                 if native.init == pid:  # compared again: the descriptor cannot change its meaning
-                    signal.pidfd_send_signal(fd, signal.SIGKILL)
+                    with suppress(ProcessLookupError):  # it ended after that, and was reaped
+                        signal.pidfd_send_signal(fd, signal.SIGKILL)
                 await anyio.wait_readable(fd)
             finally:
                 os.close(fd)

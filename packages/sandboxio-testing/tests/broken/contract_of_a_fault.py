@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from drawer import DRAWER
+from fault import Instead
 
 from sandboxio.audit import AuditConfig
 from sandboxio.models import Capability
@@ -22,7 +23,9 @@ TEMPLATE_TESTS = ROOT / "docs" / "adapter-template" / "tests" / "test_contract.p
 FAULT = next(fault for fault in DRAWER if fault.name == os.environ["SBX_FAULT"])
 
 
-def broken(backend: Any) -> Any:
+def broken(backend: Any, audit: AuditConfig | None = None) -> Any:
+    if isinstance(FAULT.make, Instead):
+        return FAULT.make(backend, audit)
     return FAULT.make(backend) if FAULT.make else backend
 
 
@@ -72,7 +75,7 @@ if FAULT.base == "template":
 
         @staticmethod
         def audited(*, audit: AuditConfig) -> Any:
-            return broken(TemplateBackend(audit=audit))
+            return broken(TemplateBackend(audit=audit), audit)
 
 else:
     declared = FakeBackend().capabilities

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import faults_of_safety as safety
-from fault import OUTSIDE, Fault, instead, sandboxes
+from fault import OUTSIDE, Fault, Instead, sandboxes
 
 __all__ = ["SAFETY"]
 
@@ -12,7 +12,7 @@ SAFETY = (
         "deny does not deny",
         ("network.default", "network.deny-host", "network.deny-udp"),
         "template",
-        instead(safety.DenyDoesNotDeny),
+        Instead(safety.DenyDoesNotDeny),
         missing=safety.DenyDoesNotDeny.missing,
         may_break=OUTSIDE,
     ),
@@ -29,17 +29,17 @@ SAFETY = (
             "network.deny-abstract",
         ),
         "template",
-        instead(safety.HostNetwork),
+        Instead(safety.HostNetwork),
         may_break=OUTSIDE,
     ),
-    Fault("privileged", ("isolation.not-privileged",), "template", instead(safety.Privileged)),
+    Fault("privileged", ("isolation.not-privileged",), "template", Instead(safety.Privileged)),
     Fault(
         "a host directory mounted",
         ("isolation.no-host-files", "isolation.no-host-paths"),
         "template",
-        instead(safety.HostDirectoryMounted),
+        Instead(safety.HostDirectoryMounted),
     ),
-    Fault("cap not applied", ("caps.memory",), "template", instead(safety.MemoryCapNotApplied)),
+    Fault("cap not applied", ("caps.memory",), "template", Instead(safety.MemoryCapNotApplied)),
     Fault("unset cap accepted", ("create.bad-arguments", "caps.unset"), make=safety.CapUnset),
     Fault(
         "allowlist ignored",
@@ -83,6 +83,6 @@ SAFETY = (
         "sandboxes share their files",
         ("caps.disk", "isolation.no-host-paths", "isolation.sandboxes-apart"),
         "template",
-        instead(safety.FilesShared),
+        Instead(safety.FilesShared),
     ),
 )

@@ -8,7 +8,9 @@ from typing import Any, Literal
 
 from wrapping import PassingBackend
 
-__all__ = ["OUTSIDE", "SAMPLE", "Fault", "instead", "sandboxes"]
+from sandboxio.audit import AuditConfig
+
+__all__ = ["OUTSIDE", "SAMPLE", "Fault", "Instead", "sandboxes"]
 
 Base = Literal["fake", "few", "template"]
 
@@ -78,6 +80,11 @@ def sandboxes(kind: type[Any]) -> Callable[[Any], Any]:
     return type(f"{kind.__name__}Backend", (PassingBackend,), {"sandbox_type": kind})
 
 
-def instead(kind: Callable[[], Any]) -> Callable[[Any], Any]:
-    """Return what makes a backend of its own instead of wrapping one."""
-    return lambda _: kind()
+@dataclass(frozen=True)
+class Instead:
+    """Makes a backend of its own, which records as it is told, instead of wrapping one."""
+
+    kind: Callable[..., Any]
+
+    def __call__(self, working: Any, audit: AuditConfig | None = None) -> Any:
+        return self.kind(audit=audit)

@@ -146,6 +146,16 @@ async def test_initialize_needs_neither_docker_nor_a_network(start_raw: StartRaw
         assert (await server.ask("ping"))["result"] == {}
 
 
+async def test_initialize_takes_less_than_two_seconds_of_a_processor(start_raw: StartRaw) -> None:
+    async with start_raw(*LOCAL) as server:
+        await server.start()
+        # Not of the clock: that would measure what else this machine does.
+        stat = await anyio.Path(f"/proc/{server.process.pid}/stat").read_text()
+        fields = stat.rpartition(")")[2].split()
+        ticks = int(fields[11]) + int(fields[12])  # in user and in kernel mode
+        assert ticks / os.sysconf("SC_CLK_TCK") < 2
+
+
 async def test_stdout_carries_nothing_but_protocol(start_raw: StartRaw) -> None:
     async with start_raw(*LOCAL, program=("-c", NOISY)) as server:
         await server.start()

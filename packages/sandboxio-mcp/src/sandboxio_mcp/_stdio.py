@@ -8,13 +8,11 @@ instead.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import select
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import anyio
 import anyio.lowlevel
@@ -24,9 +22,10 @@ from mcp.shared.message import SessionMessage
 from mcp.types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
 from ._signals import Stopped, stop_on_signal
+from ._wire import Wire
 from ._workspace import Workspace
 
-__all__ = ["Wire", "claim_wire", "serve_stdio"]
+__all__ = ["serve_stdio"]
 
 logger = logging.getLogger(__name__)
 
@@ -38,34 +37,6 @@ READ_SIZE = 64 * 1024
 
 LAST_WORDS = 1.0
 """Seconds for what is still to be written when the connection ends; a client may not be reading."""
-
-
-@dataclass(frozen=True)
-class Wire:
-    """The descriptors that carry the protocol, where nothing else finds them."""
-
-    stdin: int
-    stdout: int
-
-
-def claim_wire() -> Wire:
-    """Move the protocol away from descriptors 0 and 1.
-
-    From then on stdin is at its end and stdout is stderr for everything else in this process and
-    for its children: a stray ``print`` does not break the protocol.
-    """
-    wire = Wire(
-        fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3),
-        fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 3),
-    )
-    nothing = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, 0)
-    try:
-        os.dup2(2, 1)
-    except OSError:  # there is no stderr
-        os.dup2(nothing, 1)
-    os.close(nothing)
-    return wire
 
 
 async def serve_stdio(server: Server[Workspace], wire: Wire) -> int:

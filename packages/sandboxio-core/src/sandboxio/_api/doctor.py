@@ -58,7 +58,13 @@ def doctor(
     """
     bound = check_timeout(timeout)
     registry = default_registry()
-    examinations = [BackendExamination(name, registry) for name in _names(backends, registry)]
+    installed = set(registry.names())
+    examinations = [
+        BackendExamination(
+            name, registry, installed=name in installed or registry.is_registered(name)
+        )
+        for name in _names(backends, registry, installed)
+    ]
     router = None if routing is None else _of_router(routing)
     run_all([*examinations, *(() if router is None else (router,))], bound)
     reports = [examination.report() for examination in examinations]
@@ -74,8 +80,8 @@ def doctor(
     )
 
 
-def _names(asked: Sequence[str] | None, registry: Registry) -> list[str]:
-    known = {*INSTALL_HINTS, *registry.names()}
+def _names(asked: Sequence[str] | None, registry: Registry, installed: set[str]) -> list[str]:
+    known = {*INSTALL_HINTS, *installed}
     if asked is None:
         return sorted(known)
     for name in asked:

@@ -7,10 +7,11 @@ of the process.
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
 from importlib import metadata
 from typing import Protocol, runtime_checkable
@@ -124,10 +125,9 @@ class HasHealth(Protocol):
 class BackendExamination(Examination):
     """Looks at one backend."""
 
-    def __init__(self, name: str, registry: Registry) -> None:
+    def __init__(self, name: str, registry: Registry, *, installed: bool) -> None:
         super().__init__(name)
         self._registry = registry
-        installed = name in registry.names() or registry.is_registered(name)
         self._report = BackendReport(
             name=name, installed=installed, install=INSTALL_HINTS.get(name, "")
         )
@@ -151,13 +151,18 @@ class BackendExamination(Examination):
         if self._registry.is_registered(self.name):
             self._report = replace(self._report, summary="registered by this process")
             return self._registry.backend(self.name)
-        self._report = replace(self._report, versions=_versions(self.name))
+        # Read once: looking through all that is installed takes milliseconds.
+        wheels = wheels_of(BACKENDS, self.name)
+        required = _requirements(wheels)
+        found = {name: version for name, (version, _) in required.items() if version is not None}
+        self._report = replace(self._report, versions=(*wheels.items(), *found.items()))
         try:
             plugin = self._registry.plugin(self.name)
         except SandboxError as error:
             self.found(failure(error, "plugin"))
             return None
-        self._describe(plugin)
+        missing = [name for name, (version, always) in required.items() if always and not version]
+        self._describe(plugin, missing)
         try:
             return self._registry.backend(self.name)
         except Exception as error:  # noqa: BLE001 - such as an SDK that cannot be imported
@@ -166,8 +171,7 @@ class BackendExamination(Examination):
             )
             return None
 
-    def _describe(self, plugin: BackendPlugin) -> None:
-        import os
+    def _describe(self, plugin: BackendPlugin, missing: list[str]) -> None:
 
         credentials = tuple((name, bool(os.environ.get(name))) for name in plugin.credentials)
         self._report = replace(
@@ -182,7 +186,7 @@ class BackendExamination(Examination):
         for name, is_set in credentials:
             if not is_set:
                 self.found(Check.failed("credential", f"{name} is not set", f"export {name}=..."))
-        for name in _missing(self.name):
+        for name in missing:
             self.found(
                 Check.failed(
                     "requirement",
@@ -206,14 +210,16 @@ async def _said_by(backend: Backend) -> AsyncIterator[Check]:
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)[^;]*(;.*)?")
 
 
-def _requirements(backend: str) -> dict[str, bool]:
-    """Return what a backend's wheel requires, without its extras, and whether always."""
-    found: dict[str, bool] = {}
-    for wheel in wheels_of(BACKENDS, backend):
+def _requirements(wheels: Iterable[str]) -> dict[str, tuple[str | None, bool]]:
+    """Return what wheels require without their extras: the version, if any, and whether always."""
+    found: dict[str, tuple[str | None, bool]] = {}
+    for wheel in wheels:
         for line in metadata.requires(wheel) or ():
             match = _REQUIREMENT.match(line)
-            if match is not None and "extra" not in (match[2] or ""):
-                found[match[1]] = match[2] is None
+            # Core is in the head of the report.
+            if match is None or "extra" in (match[2] or "") or match[1] == "sandboxio-core":
+                continue
+            found[match[1]] = (_version(match[1]), match[2] is None)
     return found
 
 
@@ -222,17 +228,3 @@ def _version(wheel: str) -> str | None:
         return metadata.version(wheel)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _versions(backend: str) -> tuple[tuple[str, str], ...]:
-    known = {name: _version(name) for name in _requirements(backend) if name != "sandboxio-core"}
-    return (
-        *wheels_of(BACKENDS, backend).items(),
-        *((name, version) for name, version in known.items() if version is not None),
-    )
-
-
-def _missing(backend: str) -> list[str]:
-    return [
-        name for name, always in _requirements(backend).items() if always and _version(name) is None
-    ]

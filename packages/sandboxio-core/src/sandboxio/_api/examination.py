@@ -172,7 +172,6 @@ class BackendExamination(Examination):
             return None
 
     def _describe(self, plugin: BackendPlugin, missing: list[str]) -> None:
-
         credentials = tuple((name, bool(os.environ.get(name))) for name in plugin.credentials)
         self._report = replace(
             self._report,

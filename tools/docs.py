@@ -33,8 +33,8 @@ ELSEWHERE: Final = {
 }
 """Examples that another verb runs, and which."""
 
-EXAMPLE_BOUND: Final = 180.0
-"""Seconds that an example or the blocks of a page may take; they take one or two."""
+EXAMPLE_BOUND: Final = 700.0
+"""Seconds that an example or a page may take, whose own bound comes first; they take one or two."""
 
 AT_ONCE: Final = 2
 """Pages and examples that run at the same time: most of each is a Python that starts."""

@@ -26,7 +26,7 @@ import workspace
 from docs_blocks import Block, Page
 from sandboxio.errors import SandboxError
 
-COMMAND_BOUND: Final = 120.0
+COMMAND_BOUND: Final = 300.0
 """Seconds for one command; they take one or two."""
 
 SHOWN: Final = {"", "text", "output", "toml", "json", "yaml", "markdown"}

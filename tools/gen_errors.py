@@ -25,7 +25,7 @@ from sandboxio.errors import SandboxError
 ROOT: Final = Path(__file__).resolve().parent.parent
 FOLDER: Final = ROOT / "docs" / "errors"
 EXAMPLES: Final = FOLDER / "examples"
-BOUND: Final = 60.0
+BOUND: Final = 100.0
 """Seconds that an example may take; they take one or two."""
 
 AT_ONCE: Final = 2

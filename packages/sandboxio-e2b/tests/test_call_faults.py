@@ -93,11 +93,27 @@ async def test_each_failure_of_a_management_call_has_its_error(
                     if isinstance(error, RateLimitError):
                         assert error.retry_after == 7
             for drop in DROPS:
-                server.add(Fault(route=route, **drop))
+                server.add(Fault(route=route, **drop, times=2))
                 if what == "destroy" and drop["drop"] == "body":
                     break  # an answer without a body
                 assert type(await failure(call(backend, sandbox))) is SandboxUnreachable, drop
             server.faults.clear()
+
+
+@pytest.mark.parametrize("drop", DROPS, ids=str)
+async def test_what_may_be_asked_twice_is(
+    backend: E2BBackend, server: LocalE2B, drop: dict[str, Any]
+) -> None:
+    """A connection that has died with another sandbox is no reason to call this one unreachable."""
+    with anyio.fail_after(BOUND):
+        server.add(Fault(route="GET /sandboxes/*", **drop))
+        sandbox = await backend.create(timeout=300)
+        server.add(Fault(route="GET /v2/sandboxes", **drop))
+        assert [item.sandbox_id for item in await backend.list_managed()] == [sandbox.id]
+        server.add(Fault(route="DELETE /sandboxes/*", **drop))
+        assert await backend.kill_managed(sandbox.id)
+        assert not server.sandboxes
+        server.faults.clear()
 
 
 @pytest.mark.parametrize("what", CODE)
@@ -109,7 +125,7 @@ async def test_each_failure_of_the_interpreter_has_its_error(
     with anyio.fail_after(BOUND):
         async with await backend.create(timeout=300) as sandbox:
             for status, kind, retryable in STATUSES:
-                if status not in (404, 429, 503):
+                if what == "execute" and status != 404:
                     continue  # each costs an interpreter
                 server.add(Fault(route=route, status=status, body=b"Oops"))
                 error = await failure(call(backend, sandbox))
@@ -117,4 +133,5 @@ async def test_each_failure_of_the_interpreter_has_its_error(
                 assert error.retryable is retryable, (status, error)
             server.add(Fault(route=route, drop="before"))
             assert type(await failure(call(backend, sandbox))) is SandboxUnreachable
+            server.faults.clear()
             assert (await sandbox.run_code("print(1)", context_id="a")).stdout == "1\n"

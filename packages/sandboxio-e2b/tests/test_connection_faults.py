@@ -104,7 +104,8 @@ async def test_kill_that_failed_can_be_repeated(
     backend: E2BBackend, server: LocalE2B, drop: Any
 ) -> None:
     sandbox = await backend.create(timeout=300)
-    server.add(Fault(route="DELETE /sandboxes/*", status=None if drop else 500, drop=drop))
+    status, times = (None, 2) if drop else (500, 1)
+    server.add(Fault(route="DELETE /sandboxes/*", status=status, drop=drop, times=times))
     with anyio.fail_after(BOUND):
         with pytest.raises(ConnectError) as caught:
             await sandbox.kill()

@@ -20,7 +20,7 @@ from sandboxio import (
     SandboxError,
 )
 from sandboxio_e2b import E2BBackend, E2BConfig
-from sandboxio_e2b._client import Info
+from sandboxio_e2b._info import Info
 from sandboxio_e2b._plugin import sandboxio_backend
 from sandboxio_e2b._policy import policy_of
 from sandboxio_testing.e2b import LocalE2B

@@ -11,12 +11,10 @@ import contextvars
 import logging
 import shlex
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime
 from importlib import resources
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import httpx
 from e2b import (
@@ -32,16 +30,19 @@ from e2b_code_interpreter import (  # type: ignore[import-untyped]  # pyright: i
     OutputMessage,
 )
 
-from sandboxio.errors import SandboxError
+from sandboxio.errors import SandboxError, SandboxUnreachable
 from sandboxio_e2b._credentials import hide
-from sandboxio_e2b._errors import Purpose, answer_in, translated
+from sandboxio_e2b._errors import Purpose, answer_in, never_sent, translated
+from sandboxio_e2b._info import Info, described
 
-__all__ = ["Client", "Code", "Command", "Info", "Native"]
+__all__ = ["Client", "Code", "Command", "Native"]
 
 PAGE = 100
 """Sandboxes asked for at once when they are listed; the most that E2B gives."""
 
 END_MARK = b"end_of_execution"
+
+T = TypeVar("T")
 
 
 class Code(Protocol):
@@ -49,22 +50,6 @@ class Code(Protocol):
 
     results: list[Any]
     error: Any
-
-
-@dataclass(frozen=True)
-class Info:
-    """What E2B says of a sandbox."""
-
-    id: str
-    metadata: dict[str, str]
-    running: bool
-    started: datetime
-    ends: datetime
-    cpu: float
-    memory_mb: float
-    internet: bool | None
-    allow: tuple[str, ...] | None
-    deny: tuple[str, ...] | None
 
 
 class Complete:
@@ -225,9 +210,13 @@ class Client:
 
     async def info(self, sandbox_id: str) -> Info | None:
         """Return what E2B says of a sandbox, or ``None`` if it has none of that id."""
-        try:
+
+        async def look() -> Info:
             with self.mapped(Purpose.MANAGE):
-                return _info(await Native.get_info(sandbox_id, **self._options()))
+                return described(await Native.get_info(sandbox_id, **self._options()))
+
+        try:
+            return await _twice(look)
         except SandboxError as error:
             if _unknown(error):
                 return None
@@ -247,16 +236,28 @@ class Client:
 
     async def kill(self, sandbox_id: str) -> bool:
         """End a sandbox; ``False`` if there is none."""
-        with self.mapped(Purpose.MANAGE):
-            return bool(await Native.kill(sandbox_id, **self._options()))
+        asked = 0
+
+        async def end() -> bool:
+            nonlocal asked
+            asked += 1
+            with self.mapped(Purpose.MANAGE):
+                return bool(await Native.kill(sandbox_id, **self._options()))
+
+        # If there is none the second time, it was the first that ended it.
+        return await _twice(end) or asked > 1
 
     async def list(self, metadata: Mapping[str, str]) -> list[Info]:
         """List the sandboxes, running or paused, that have all of this metadata."""
         found: list[Info] = []
-        with self.mapped(Purpose.MANAGE):
-            pages = Native.list(SandboxQuery(metadata=dict(metadata)), PAGE, **self._options())
-            while pages.has_next:
-                found += [_info(item) for item in await pages.next_items()]
+        pages = Native.list(SandboxQuery(metadata=dict(metadata)), PAGE, **self._options())
+
+        async def page() -> list[SandboxInfo]:
+            with self.mapped(Purpose.MANAGE):
+                return list(await pages.next_items())
+
+        while pages.has_next:
+            found += [described(item) for item in await _twice(page)]
         return found
 
     async def run(
@@ -339,6 +340,21 @@ class Client:
         return done, note.end
 
 
+async def _twice(ask: Callable[[], Awaitable[T]]) -> T:
+    """Make a call that may be repeated, and repeat it if its connection broke.
+
+    When a sandbox ends, so do connections to it, and the SDK may take one of them for what comes
+    next before it notices.
+    """
+    try:
+        return await ask()
+    except SandboxUnreachable as error:
+        cause = error.__cause__
+        if cause is None or never_sent(error) or answer_in(cause) is not None:
+            raise
+        return await ask()
+
+
 def _unknown(error: SandboxError) -> bool:
     cause = error.__cause__
     if cause is None:
@@ -347,28 +363,3 @@ def _unknown(error: SandboxError) -> bool:
     return type(cause).__name__ == "SandboxNotFoundException" or (
         answer is not None and answer.status in (400, 404)
     )
-
-
-def _info(info: SandboxInfo) -> Info:
-    network: Any = info.network
-    return Info(
-        id=info.sandbox_id,
-        metadata=dict(info.metadata),
-        running=str(getattr(info.state, "value", info.state)) == "running",
-        started=info.started_at,
-        ends=info.end_at,
-        cpu=info.cpu_count,
-        memory_mb=info.memory_mb,
-        internet=info.allow_internet_access,
-        allow=_addresses(network, "allow_out"),
-        deny=_addresses(network, "deny_out"),
-    )
-
-
-def _addresses(network: Any, key: str) -> tuple[str, ...] | None:
-    value: object = getattr(network, key, None)
-    if isinstance(network, Mapping):
-        value = cast("Mapping[str, object]", network).get(key)
-    if not isinstance(value, list | tuple):
-        return None
-    return tuple(str(item) for item in cast("Sequence[object]", value))

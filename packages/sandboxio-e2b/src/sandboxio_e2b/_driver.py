@@ -35,7 +35,8 @@ from sandboxio_e2b._sandbox import CAPABILITIES, E2BSandbox
 
 if TYPE_CHECKING:
     from sandboxio.spi import Check, ProvisionRequest
-    from sandboxio_e2b._client import Client, Info, Native
+    from sandboxio_e2b._client import Client, Native
+    from sandboxio_e2b._info import Info
 
 __all__ = ["E2BDriver"]
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import TYPE_CHECKING
 
 from sandboxio.errors import ConfigurationError, CreationError
 from sandboxio.models import AppliedCap, AppliedPolicy, IsolationTier, NetworkPolicy
-
-if TYPE_CHECKING:
-    from sandboxio_e2b._client import Info
+from sandboxio_e2b._info import Info
 
 __all__ = ["check_network", "policy_of"]
 

@@ -28,9 +28,10 @@ from sandboxio.errors import ConnectError
 
 from . import _errors
 from ._dial import Refusal, dial, upgrade
-from ._endpoint import Endpoint, Tls, find_endpoint
+from ._endpoint import DEFAULT_SOCKET, Endpoint, Tls, find_endpoint
 from ._engine_info import EngineInfo, engine_info
 from ._pending import Pending
+from ._ssh import TunnelAdapter
 from ._workers import Workers, threads_allowed
 
 __all__ = ["Engine", "ImageFacts"]
@@ -46,6 +47,12 @@ CONFLICT = 409
 
 MAX_SMALL_FILE = 1 << 20
 """Bytes of a file that is read from an image, such as its list of users."""
+
+FIRST_VERSION = "1.24"
+"""Version of the API with which the engine is asked for its own; any that the SDK takes will do."""
+
+SDK_SCHEME = "http+docker://"
+"""How the SDK's addresses of engines behind sockets begin."""
 
 Json = dict[str, Any]
 
@@ -94,15 +101,7 @@ class Engine:
             dial(self.endpoint).close()
         with self._lock:
             if self._client is None:
-                endpoint = self.endpoint
-                self._client = docker.DockerClient(
-                    base_url=endpoint.url,
-                    version="auto",
-                    timeout=int(ANSWER_TIMEOUT),
-                    tls=_sdk_tls(endpoint.tls) if endpoint.tls else False,
-                    use_ssh_client=endpoint.url.startswith("ssh://"),
-                    max_pool_size=threads_allowed() + 1,
-                )
+                self._client = _connect(self.endpoint)
             return self._client
 
     async def _call(
@@ -124,6 +123,8 @@ class Engine:
         try:
             return work()
         except docker.errors.APIError as error:
+            if _errors.wants_tls(str(error)):
+                raise _errors.unreachable(self.endpoint, error) from error
             status = error.response.status_code if error.response is not None else 0
             raise _errors.refused(what, status, error.explanation or str(error)) from error
         except Refusal as error:
@@ -356,6 +357,35 @@ class Engine:
         """Return the SDK's own object for a container that was inspected."""
         assert self._client is not None
         return self._client.containers.prepare_model(attributes)
+
+
+def _connect(endpoint: Endpoint) -> docker.DockerClient:
+    """Make the client, in the version of the API that the engine has."""
+    asking = _client_of(endpoint, FIRST_VERSION)
+    try:
+        version: Json = asking.api.version(api_version=False)
+    finally:
+        asking.close()
+    return _client_of(endpoint, str(version["ApiVersion"]))
+
+
+def _client_of(endpoint: Endpoint, version: str) -> docker.DockerClient:
+    over_ssh = endpoint.url.startswith("ssh://")
+    client = docker.DockerClient(
+        # Over ssh it believes in a socket, and is given another way there.
+        base_url=f"unix://{DEFAULT_SOCKET}" if over_ssh else endpoint.url,
+        version=version,
+        timeout=int(ANSWER_TIMEOUT),
+        tls=_sdk_tls(endpoint.tls) if endpoint.tls else False,
+        max_pool_size=threads_allowed() + 1,
+    )
+    if over_ssh:
+        adapter = TunnelAdapter(lambda: dial(endpoint), ANSWER_TIMEOUT, threads_allowed() + 1)
+        client.api.mount(SDK_SCHEME, adapter)
+    if endpoint.tls and endpoint.tls.ca:
+        # Or REQUESTS_CA_BUNDLE, meant for the web, would be taken for the engine's authority.
+        client.api.trust_env = False
+    return client
 
 
 def _sdk_tls(tls: Tls) -> docker.tls.TLSConfig:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from sandboxio.errors import ConfigurationError
 
 from ._endpoint import Endpoint, Tls
-from ._tls import pump
+from ._tls import Secured
 
 __all__ = ["Refusal", "dial", "upgrade"]
 
@@ -85,10 +85,11 @@ def _over_tls(sock: socket.socket, tls: Tls, host: str) -> socket.socket:
         context.verify_mode = ssl.CERT_NONE
     if tls.cert and tls.key:
         context.load_cert_chain(tls.cert, tls.key)
-    secured = context.wrap_socket(sock, server_hostname=host)
+    secured = Secured(sock, context, host)
+    secured.shake_hands()
     ours, theirs = socket.socketpair()
     # It ends with either side, and must not keep the interpreter alive.
-    threading.Thread(target=pump, args=(secured, theirs), name="sandboxio-tls", daemon=True).start()
+    threading.Thread(target=secured.pump, args=(theirs,), name="sandboxio-tls", daemon=True).start()
     ours.settimeout(DIAL_TIMEOUT)
     return ours
 

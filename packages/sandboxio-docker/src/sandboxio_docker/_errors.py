@@ -21,7 +21,7 @@ from sandboxio.spi import Unprepared
 
 from ._endpoint import Endpoint
 
-__all__ = ["CAPS_HINT", "ImageMissing", "refused", "unreachable"]
+__all__ = ["CAPS_HINT", "ImageMissing", "refused", "unreachable", "wants_tls"]
 
 CAPS_HINT = (
     "A rootless engine needs cgroup delegation: https://docs.docker.com/engine/security/rootless/"
@@ -134,12 +134,19 @@ def refused(what: str, status: int, text: str) -> SandboxError:
     return ProviderError(f"{what}: the Docker Engine answered {status}: {words}")
 
 
+def wants_tls(text: str) -> bool:
+    """Say whether an engine complains that it was spoken to in the clear."""
+    return "HTTP request to an HTTPS server" in text
+
+
 def unreachable(endpoint: Endpoint, error: BaseException) -> SandboxUnreachable:
     """Return the error for an engine that gave no answer; says which, and where that came from."""
     reason = _root(error)
     hint = "Start the engine, or point DOCKER_HOST or the Docker context to one that runs."
     if isinstance(reason, PermissionError):
         hint = "Let this user use the socket, for example: sudo usermod -aG docker $USER"
+    elif wants_tls(str(error)):
+        hint = "Set DOCKER_TLS_VERIFY=1, and DOCKER_CERT_PATH to the folder of its certificates."
     elif isinstance(reason, TimeoutError) or "timed out" in str(error).lower():
         hint = "The engine is there and does not answer: look at its log, or restart it."
     detail = " ".join(str(reason).split())[:MAX_TEXT] or type(reason).__name__

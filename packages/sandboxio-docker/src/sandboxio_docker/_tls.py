@@ -5,69 +5,121 @@ from __future__ import annotations
 import select
 import socket
 import ssl
+from contextlib import suppress
 
-__all__ = ["pump"]
+__all__ = ["Secured"]
 
 CHUNK = 1 << 17
 
+LEFT = select.POLLHUP | select.POLLERR
 
-def pump(secured: ssl.SSLSocket, plain: socket.socket) -> None:
-    """Copy both ways until either side ends, then close both.
 
-    One thread does both directions: an OpenSSL connection must not be used by two at once.
+class Secured:
+    """A TLS connection over a socket that is connected.
+
+    TLS is done in memory and not by the socket: only so can one side say that it has no more to send,
+    which is how a command's stdin ends, and still read what the other side sends.
+
+    Args:
+        sock: Connected, with a timeout. It is closed with the connection.
+        context: What is trusted, and who we are.
+        host: Whom the other side has to be.
     """
-    with secured, plain:
-        secured.setblocking(False)
-        plain.setblocking(False)
-        outward = Direction(plain, secured)
-        inward = Direction(secured, plain)
+
+    def __init__(self, sock: socket.socket, context: ssl.SSLContext, host: str) -> None:
+        self._sock = sock
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
+        self._encrypted = memoryview(b"")
+        self._plaintext = memoryview(b"")
+        self._finished = False
+        """Whether we have said that we send no more."""
+        self._received_all = False
+
+    def shake_hands(self) -> None:
+        """Do so; blocks for as long as the socket's timeout.
+
+        Raises:
+            OSError: The other side is not whom it has to be, or does not want us, or is gone.
+        """
         while True:
-            for direction in (outward, inward):
-                direction.step()
-                if direction.ended:
-                    return
-            wait = {outward.waits_for, inward.waits_for}
-            if None in wait or secured.pending():
-                continue
-            poll = select.poll()
-            for sock in (secured, plain):
-                events = (select.POLLIN if (sock, "r") in wait else 0) | (
-                    select.POLLOUT if (sock, "w") in wait else 0
-                )
-                poll.register(sock, events)
-            poll.poll()
-
-
-class Direction:
-    """Bytes from one socket to another, at most `CHUNK` of them in between."""
-
-    def __init__(self, source: socket.socket, target: socket.socket) -> None:
-        self._source = source
-        self._target = target
-        self._data = memoryview(b"")
-        self.ended = False
-        self.waits_for: tuple[socket.socket, str] | None = None
-
-    def step(self) -> None:
-        """Move what can be moved without waiting, and say what to wait for."""
-        self.waits_for = None
-        busy = self._source
-        kind = "r"
-        try:
-            if not self._data:
-                data = self._source.recv(CHUNK)
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                self._sock.sendall(self._outgoing.read())
+                data = self._sock.recv(CHUNK)
                 if not data:
-                    self.ended = True
-                    return
-                self._data = memoryview(data)
-            busy, kind = self._target, "w"
-            while self._data:
-                self._data = self._data[self._target.send(self._data) :]
-        except ssl.SSLWantReadError:
-            self.waits_for = (busy, "r")
-        except ssl.SSLWantWriteError:
-            self.waits_for = (busy, "w")
-        except BlockingIOError:
-            self.waits_for = (busy, kind)
-        except OSError:
-            self.ended = True
+                    raise ConnectionError("the engine closed the connection") from None
+                self._incoming.write(data)
+            else:
+                self._sock.sendall(self._outgoing.read())
+                return
+
+    def pump(self, plain: socket.socket) -> None:
+        """Copy both ways until either side has ended, then close both."""
+        with self._sock, plain, suppress(OSError):
+            self._sock.setblocking(False)
+            plain.setblocking(False)
+            here = True
+            while self._decrypt() and (here or self._has_to_send()):
+                poll = select.poll()
+                if not self._received_all:  # or its end would be told again and again
+                    poll.register(
+                        self._sock,
+                        (0 if self._plaintext else select.POLLIN)
+                        | (select.POLLOUT if self._has_to_send() else 0),
+                    )
+                if here:
+                    reads = not (self._finished or self._encrypted)
+                    poll.register(
+                        plain,
+                        (select.POLLIN if reads else 0)
+                        | (select.POLLOUT if self._plaintext else 0),
+                    )
+                events = dict(poll.poll())
+                self._exchange(events.get(self._sock.fileno(), 0))
+                here = here and self._serve(plain, events.get(plain.fileno(), 0))
+
+    def _has_to_send(self) -> bool:
+        if not self._encrypted and self._outgoing.pending:
+            self._encrypted = memoryview(self._outgoing.read(CHUNK))
+        return bool(self._encrypted)
+
+    def _decrypt(self) -> bool:
+        """Have something for the plain side if there is; say whether there may be more."""
+        if not self._plaintext:
+            try:
+                data = self._tls.read(CHUNK)
+            except ssl.SSLWantReadError:
+                return True
+            except ssl.SSLError:
+                return False
+            self._plaintext = memoryview(data)
+            return bool(data)
+        return True
+
+    def _exchange(self, events: int) -> None:
+        if events & select.POLLOUT:
+            self._encrypted = self._encrypted[self._sock.send(self._encrypted) :]
+        if events & (select.POLLIN | LEFT):
+            data = self._sock.recv(CHUNK)
+            if data:
+                self._incoming.write(data)
+            else:
+                self._incoming.write_eof()
+                self._received_all = True
+
+    def _serve(self, plain: socket.socket, events: int) -> bool:
+        """Take from the plain side and give to it; say whether it is still there."""
+        if events & select.POLLOUT:
+            self._plaintext = self._plaintext[plain.send(self._plaintext) :]
+        if events & select.POLLIN:
+            data = plain.recv(CHUNK)
+            if data:
+                self._tls.write(data)
+                return True
+            self._finished = True
+            with suppress(ssl.SSLWantReadError):
+                self._tls.unwrap()
+        return not events & LEFT

@@ -38,7 +38,7 @@ def inspect(tmp_path_factory: pytest.TempPathFactory) -> Inspect:
     folder: Path = tmp_path_factory.mktemp("inspector")
     try:
         installed = subprocess.run(
-            [npm, "install", "--no-audit", "--no-fund", "--loglevel=error", PACKAGE],
+            [npm, "install", "--no-audit", "--no-fund", "--fetch-retries=1", PACKAGE],
             cwd=folder,
             capture_output=True,
             text=True,

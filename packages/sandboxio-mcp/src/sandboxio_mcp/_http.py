@@ -15,7 +15,7 @@ from mcp.server.transport_security import RequestBodyLimitMiddleware
 
 from sandboxio.errors import ConfigurationError
 
-from ._config import HttpConfig
+from ._config import HttpConfig, is_loopback
 from ._guard import Guard
 from ._sessions import Sessions
 from ._signals import Stopped, stop_on_signal
@@ -64,6 +64,13 @@ def listen(config: HttpConfig) -> socket.socket:
         listening = socket.socket(family, kind, protocol)
     except OSError as error:
         raise ConfigurationError(f"{config.host!r} is no address to listen on: {error}.") from error
+    if config.token is None and not is_loopback(str(address[0])):
+        listening.close()
+        raise ConfigurationError(
+            f"{config.host!r} means {address[0]} on this machine, which others may reach, and there "
+            "is no token.",
+            hint="Listen on 127.0.0.1, or set SBX_MCP_TOKEN.",
+        )
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)

@@ -19,6 +19,9 @@ from ._pages import PAGE_CHARACTERS, Pages
 
 __all__ = ["TOOLS", "Call", "ToolSpec", "arguments_of", "described"]
 
+CONTEXT = "run_python"
+"""Name of the interpreter that `run_python` uses, where the backend has interpreters."""
+
 MOST_ENTRIES = 500
 """Entries of a directory in the structured part of a result; its text has all, in pages."""
 
@@ -66,7 +69,14 @@ class ToolSpec:
 
 
 async def _run_python(call: Call, arguments: Mapping[str, Any]) -> CallToolResult:
-    done = await call.sandbox.run_code(arguments["code"], timeout=call.config.call_timeout)
+    # An interpreter that keeps variables is also the one that can display: where a backend has one,
+    # it is taken, and where it has none, each call is a new one.
+    stateful = Capability.STATEFUL_CODE in call.sandbox.capabilities
+    done = await call.sandbox.run_code(
+        arguments["code"],
+        context_id=CONTEXT if stateful else None,
+        timeout=call.config.call_timeout,
+    )
     return ran(done, call.pages)
 
 
@@ -187,8 +197,9 @@ ALL = (
         title="Run Python",
         description=(
             "Run a Python program in the sandbox and return what it printed and its exit code. "
-            "Each call is a new interpreter: variables do not persist, files do. Print what you "
-            "want to see. To look at an image, save it to a file and call read_file. "
+            "Do not count on variables of earlier calls: each call may be a new interpreter. Files "
+            "persist. Print what you want to see. To look at an image, save it to a file and call "
+            "read_file. "
             "{network} A call is stopped after {seconds} s."
         ),
         parameters=(Parameter("code", "The whole program, not a file name."),),

@@ -6,6 +6,7 @@ import io
 import json
 import socket
 import subprocess
+import sys
 import urllib.request
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -108,6 +109,15 @@ def pushed(registry: str, engine: Any) -> Generator[str, None, None]:
 async def test_missing_image_is_pulled(pushed: str) -> None:
     async with await DockerBackend(image=pushed).create(timeout=60) as sandbox:
         assert (await sandbox.run(["echo", "pulled"])).stdout == "pulled\n"
+
+
+def test_pull_is_one_line_where_there_is_no_terminal(pushed: str) -> None:
+    words = [sys.executable, "-m", "sandboxio._cli", "demo", "--backend", f"docker://{pushed}"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=90)
+    # There is no Python in this image, so the demo has something to fail for; its sandbox works.
+    assert "ok   create" in done.stdout
+    assert done.stderr.count("Pulling the image") == 1
+    assert f"Pulling the image {pushed} ...\n" in done.stderr
 
 
 async def test_nothing_is_pulled_when_that_is_not_wanted(registry: str) -> None:

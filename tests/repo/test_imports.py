@@ -71,6 +71,8 @@ print(*seen, sep="\\n", end="")
 
 
 @pytest.mark.slow
+# A process for each module, and an agent framework takes seconds to import.
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("member", MEMBERS, ids=lambda member: member.name)
 def test_every_module_can_be_imported_first(member: workspace.Member) -> None:
     """A module that works only after another was imported hides a cycle."""

@@ -28,7 +28,7 @@ from ._runtime import check_runtime
 
 __all__ = ["diagnose"]
 
-ANSWER_BOUND = 1.4
+ANSWER_BOUND = 1.2
 """Seconds for the engine's three answers; a healthy one takes a few hundredths of one."""
 
 MAX_ANSWER = 4 << 20

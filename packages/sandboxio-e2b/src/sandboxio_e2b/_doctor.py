@@ -12,7 +12,7 @@ from sandboxio.spi import Check
 
 __all__ = ["diagnose"]
 
-ANSWER_BOUND = 1.8
+ANSWER_BOUND = 1.6
 """Seconds for E2B to list no sandboxes, the import of its SDK included."""
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["doctor"]
 
-DOCTOR_BOUND = 2.2
+DOCTOR_BOUND = 1.9
 """Seconds that all backends together have; what did not answer by then is said to be missing. With
 the start and the end of the interpreter, the command takes less than three."""
 
@@ -35,7 +35,7 @@ def doctor(
     routing: Router | str | os.PathLike[str] | None = None,
     timeout: float = DOCTOR_BOUND,
 ) -> DoctorReport:
-    """Look at every backend, all at once, for little more than two seconds; creates nothing.
+    """Look at every backend, all at once, for two seconds at most; creates nothing.
 
     A backend that hangs, breaks or cannot be loaded is reported as such and delays no other. Each
     is asked in a thread with an event loop of its own, so this can be called from anywhere; it

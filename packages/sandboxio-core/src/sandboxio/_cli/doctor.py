@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--timeout",
         metavar="S",
         type=seconds,
-        help="seconds that all backends together have (default: 2.2)",
+        help="seconds that all backends together have (default: 1.9)",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 

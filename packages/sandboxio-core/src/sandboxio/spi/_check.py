@@ -69,7 +69,7 @@ class SupportsDiagnosis(Protocol):
         """Yield one check after the other, each as soon as it is known.
 
         Everything is free, changes nothing and creates nothing that outlives the call. What may
-        take long comes last, and has a bound of a second and a half at most: doctor waits for two
+        take long comes last, and has a bound of little more than a second: doctor waits for two
         seconds, shows what was yielded until then, and says that the rest is missing. A check that
         fails ends it only if nothing more can be found out.
 

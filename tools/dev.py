@@ -154,9 +154,13 @@ def lock(arguments: list[str]) -> int:
         try:
             pins.write_pins(kept_pins(arguments))
             must(uv.run("lock", *arguments, *python()))
-            pins.write_pins(pins.pins_of_lock(pins.read_lock()))
-            # The pins are part of what the lock records, so the lock is written once more.
-            must(uv.run("lock", *python(), quiet=True))
+            # The pins are part of what the lock records, so it is made once more; and from nothing,
+            # as a fresh clone makes it, because uv keeps the forks of a lock that is there. Those
+            # are in the markers of the pins, so the second round is the first to agree with them.
+            for _ in range(2):
+                pins.write_pins(pins.pins_of_lock(pins.read_lock()))
+                (ROOT / "uv.lock").unlink()
+                must(uv.run("lock", *python(), quiet=True))
         except BaseException:
             project.write_text(before, encoding="utf-8")
             raise

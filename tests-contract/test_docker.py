@@ -204,7 +204,9 @@ def engines_that_fail() -> Generator[None, None, None]:
         return
     PROXIES.mkdir()
     try:
-        with docker_proxy.proxies(PROXIES):
+        with docker_proxy.proxies(PROXIES), pytest.MonkeyPatch.context() as patch:
+            # On a busy machine the engine needs more than five seconds to remove a container.
+            patch.setenv("SBX_TEARDOWN_GRACE", "20")
             yield
     finally:
         shutil.rmtree(PROXIES)

@@ -45,11 +45,13 @@ def nothing_is_left() -> Generator[None, None, None]:
         client.close()
 
 
-def others(api: Any) -> tuple[list[str], list[str]]:
-    """Names of networks and volumes."""
+def others(api: Any) -> tuple[list[str], list[str], list[str]]:
+    """Names of networks and volumes, and of images as these tests make and pull them."""
     networks = sorted(network["Name"] for network in api.networks())
     volumes = sorted(volume["Name"] for volume in api.volumes()["Volumes"] or ())
-    return networks, volumes
+    tags = [tag for image in api.images() for tag in image["RepoTags"] or ()]
+    made = sorted(tag for tag in tags if tag.startswith(("sandboxio-test-variant", "127.0.0.1:")))
+    return networks, volumes, made
 
 
 @pytest.fixture(scope="session")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 import docker.errors
@@ -36,6 +36,16 @@ LARGE = 64 << 20
 
 Interfere = Callable[[Any, str], None]
 Began = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Operation(Protocol):
+    """Something long, which says when it has begun."""
+
+    __name__: str
+
+    async def __call__(self, sandbox: AsyncSandbox, began: Began, folder: Path, /) -> None:
+        """Do it."""
+        ...
 
 
 def remove(engine: Any, ref: str) -> None:
@@ -91,72 +101,76 @@ def only(error: BaseException) -> BaseException:
     return error
 
 
-@pytest.mark.parametrize("operation", [run, stream, upload, download])
+async def struck(
+    engine: Any,
+    backend: DockerBackend,
+    folder: Path,
+    interfere: Interfere,
+    operations: Sequence[Operation],
+    *,
+    timeout: float = 120,
+) -> dict[str, tuple[AsyncSandbox, BaseException]]:
+    """Strike each operation in a sandbox of its own, all at once; what each of them raised."""
+    seen: dict[str, tuple[AsyncSandbox, BaseException]] = {}
+
+    async def one(operation: Operation) -> None:
+        sandbox = await backend.create(timeout=timeout)
+
+        async def began() -> None:
+            await anyio.to_thread.run_sync(interfere, engine, sandbox.id)
+
+        mine = folder / operation.__name__
+        await anyio.to_thread.run_sync(mine.mkdir)
+        with pytest.raises((SandboxError, BaseExceptionGroup)) as caught:
+            await operation(sandbox, began, mine)
+        seen[operation.__name__] = sandbox, only(caught.value)
+        left = await anyio.to_thread.run_sync(os.listdir, mine)
+        assert set(left) <= {"large"}
+
+    with anyio.fail_after(BOUND):
+        async with anyio.create_task_group() as group:
+            for operation in operations:
+                group.start_soon(one, operation)
+    assert len(seen) == len(operations)
+    return seen
+
+
 @pytest.mark.parametrize("interfere", [remove, kill])
 async def test_sandbox_that_is_ended_by_another_is_gone(
-    engine: Any,
-    either: DockerBackend,
-    tmp_path: Path,
-    interfere: Interfere,
-    operation: Callable[..., Awaitable[None]],
+    engine: Any, either: DockerBackend, tmp_path: Path, interfere: Interfere
 ) -> None:
-    sandbox = await either.create(timeout=120)
-
-    async def began() -> None:
-        await anyio.to_thread.run_sync(interfere, engine, sandbox.id)
-
+    everything = (run, stream, upload, download)
+    seen = await struck(engine, either, tmp_path, interfere, everything)
     with anyio.fail_after(BOUND):
-        with pytest.raises((SandboxError, BaseExceptionGroup)) as caught:
-            await operation(sandbox, began, tmp_path)
-        assert isinstance(only(caught.value), SandboxGone), repr(only(caught.value))
-        with pytest.raises(SandboxGone):
-            await sandbox.run(["true"])
-        await sandbox.kill()
+        for name, (sandbox, error) in seen.items():
+            assert isinstance(error, SandboxGone), f"{name}: {error!r}"
+            with pytest.raises(SandboxGone):
+                await sandbox.run(["true"])
+            await sandbox.kill()
     assert ours(engine) == []
-    left = await anyio.to_thread.run_sync(os.listdir, tmp_path)
-    assert set(left) <= {"large"}
 
 
-@pytest.mark.parametrize("operation", [run, stream])
 async def test_paused_sandbox_keeps_the_deadline_and_can_be_killed(
-    engine: Any,
-    either: DockerBackend,
-    tmp_path: Path,
-    operation: Callable[..., Awaitable[None]],
+    engine: Any, either: DockerBackend, tmp_path: Path
 ) -> None:
-    sandbox = await either.create(timeout=120)
-
-    async def began() -> None:
-        await anyio.to_thread.run_sync(pause, engine, sandbox.id)
-
+    seen = await struck(engine, either, tmp_path, pause, (run, stream))
+    there = ours(engine)
     with anyio.fail_after(BOUND):
-        with pytest.raises((SandboxError, BaseExceptionGroup)) as caught:
-            await operation(sandbox, began, tmp_path)
-        error = only(caught.value)
-        assert isinstance(error, ExecutionTimeout), repr(error)
-        # Nobody knows what of the command is left in there: the sandbox is ended for it.
-        assert not error.kill_confirmed or not ours(engine)
-        await sandbox.kill()
+        for name, (sandbox, error) in seen.items():
+            assert isinstance(error, ExecutionTimeout), f"{name}: {error!r}"
+            # Nobody knows what of the command is left in there: the sandbox is ended for it.
+            assert not (error.kill_confirmed and sandbox.id in there)
+            await sandbox.kill()
     assert ours(engine) == []
 
 
-@pytest.mark.parametrize("operation", [upload, download])
 async def test_transfer_with_a_paused_sandbox_ends_with_its_lifetime(
-    engine: Any,
-    either: DockerBackend,
-    tmp_path: Path,
-    operation: Callable[..., Awaitable[None]],
+    engine: Any, either: DockerBackend, tmp_path: Path
 ) -> None:
-    sandbox = await either.create(timeout=6)
-
-    async def began() -> None:
-        await anyio.to_thread.run_sync(pause, engine, sandbox.id)
-
+    seen = await struck(engine, either, tmp_path, pause, (upload, download), timeout=8)
     with anyio.fail_after(BOUND):
-        with pytest.raises((SandboxError, BaseExceptionGroup)) as caught:
-            await operation(sandbox, began, tmp_path)
-        assert isinstance(only(caught.value), SandboxError)
-        await sandbox.kill()
+        for sandbox, _error in seen.values():
+            await sandbox.kill()
     assert ours(engine) == []
 
 

@@ -92,7 +92,7 @@ async def test_the_sandbox_is_made_as_the_server_was_configured(
     (tmp_path / "data.csv").write_text("a,b\n")
     config = ServerConfig(
         backend="docker://python:3.12-slim",
-        network=NetworkPolicy(allow=("pypi.org",)),
+        network=NetworkPolicy(allow=("packages.example.org",)),
         resources=Resources(memory_mb=128),
         lifetime=77,
         files=(WorkingFile(tmp_path / "data.csv", "data.csv"),),
@@ -101,7 +101,7 @@ async def test_the_sandbox_is_made_as_the_server_was_configured(
         assert text_of(await call(client, "read_file", path="data.csv")) == "a,b\n"
         info = (await call(client, "sandbox_info")).structured_content
     assert info["policy"]["network"]["egress"] == "deny"
-    assert info["policy"]["network"]["allow"] == ["pypi.org"]
+    assert info["policy"]["network"]["allow"] == ["packages.example.org"]
     assert info["policy"]["memory_mb"]["value"] == 128
     assert info["policy"]["lifetime_s"] == 77
 
@@ -504,7 +504,7 @@ async def test_a_sandbox_that_stops_answering_is_an_error_in_time(
     [
         (None, "There is no network"),
         (NetworkPolicy(egress="allow"), "The network can be reached"),
-        (NetworkPolicy(allow=("pypi.org",)), "only these can be reached: pypi.org"),
+        (NetworkPolicy(allow=("packages.example.org",)), "only these can be reached: packages.example.org"),
     ],
 )
 async def test_the_descriptions_state_the_limits_of_this_server(

@@ -173,7 +173,7 @@ class Guest:
     async def _open(self) -> GuestChannel | None:
         """Make a connection; ``None`` if the guest has not heard from its creator yet."""
         mode = "join" if self._env is None else "start"
-        link = Link(self._client, self._native, self._path, mode)
+        link = Link(self._client, self._native, self._path, mode, lambda: self.remaining)
         self.link = link
         self._spawn(link)
         transport = LinkTransport(link)

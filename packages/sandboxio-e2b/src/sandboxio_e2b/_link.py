@@ -45,6 +45,9 @@ SEND_BOUND = 30.0
 VERDICT_BOUND = 3.0
 """Seconds to find out whether a sandbox still exists, once its connection is broken."""
 
+LIFETIME_SLACK = 0.5
+"""Seconds before the end of a sandbox in which its guest may end already, by a clock of its own."""
+
 ASK_PAUSE = 0.1
 """Seconds between two such questions, when the first got no answer."""
 
@@ -74,7 +77,9 @@ exec(compile(p["bridge"],"bridge","exec"),{"REQUEST":p["request"],"GUEST":p["gue
 class Link:
     """One connection to a guest. Made and driven on the portal's loop; `ours` is read anywhere."""
 
-    def __init__(self, client: Client, native: Native, path: str, mode: str) -> None:
+    def __init__(
+        self, client: Client, native: Native, path: str, mode: str, remaining: Callable[[], float]
+    ) -> None:
         """Prepare a link; nothing is started yet.
 
         Args:
@@ -82,10 +87,12 @@ class Link:
             native: The sandbox.
             path: Of the guest's socket inside.
             mode: ``"start"`` to start a guest if there is none, ``"join"`` to take one as it is.
+            remaining: Tells how many seconds of lifetime the sandbox has left.
         """
         self._client = client
         self._native = native
         self._request = {"socket": path, "mode": mode}
+        self._remaining = remaining
         self.ours, self._theirs = socket.socketpair()
         self._theirs.setblocking(False)
         self._command: Command | None = None
@@ -170,7 +177,7 @@ class Link:
         verdict: Callable[[], SandboxError]
         if isinstance(error, _Ended) and error.code == 127:
             verdict = _no_python
-        elif isinstance(error, SandboxGone):
+        elif isinstance(error, SandboxGone) or self._remaining() < LIFETIME_SLACK:
             verdict = _gone
         else:
             verdict = await self._ask(error)

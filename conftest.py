@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Generator
 from functools import cache
 
+import anyio
 import pytest
 
 import dockerd
@@ -28,16 +30,23 @@ def _missing(service: str) -> str | None:
         return dockerd.missing()
     if service == "e2b" and not os.environ.get("E2B_API_KEY"):
         return "e2b: E2B_API_KEY is not set"
+    if service == "local E2B":
+        return _without_local_e2b()
     return None
 
 
-E2B_DOUBLE = (
-    "packages/sandboxio-e2b/tests",
-    "packages/sandboxio-testing/tests/e2b",
-    "tests-contract/test_e2b",
-    "tests-contract/test_swap_backends",
-)
-"""Tests that run on the local E2B. They take long, and are not held by CI before they are steady."""
+USES_LOCAL_E2B = frozenset(("local_e2b", "local_e2b_server", "e2b_double"))
+"""Fixtures that start a local E2B, which runs everything in local sandboxes."""
+
+
+def _without_local_e2b() -> str | None:
+    """Why no local E2B can be started here; `None` when one can."""
+    if importlib.util.find_spec("sandboxio_local") is None:
+        return "local E2B: sandboxio-local is not installed"
+    from sandboxio_local import LocalBackend
+
+    health = anyio.run(LocalBackend().health)
+    return None if health.ok else f"local E2B: no local sandbox can be made: {health.detail}"
 
 
 NEEDS_FRAMEWORKS = "setup --frameworks"
@@ -65,8 +74,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     By a mark and not by a fixture: fixtures of a module or a class would be made before that one.
     """
     for item in items:
-        if item.nodeid.startswith(E2B_DOUBLE) and not os.environ.get("SBX_TEST_E2B_DOUBLE"):
-            item.add_marker(pytest.mark.skip(reason="local E2B: SBX_TEST_E2B_DOUBLE is not set"))
+        if USES_LOCAL_E2B.intersection(getattr(item, "fixturenames", ())) and (
+            reason := _missing("local E2B")
+        ):
+            item.add_marker(pytest.mark.skip(reason=reason))
         for service in ("docker", "e2b"):
             if not item.get_closest_marker(service) or not (reason := _missing(service)):
                 continue

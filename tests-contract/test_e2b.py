@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -17,12 +18,22 @@ from e2b_code_interpreter import Sandbox
 from sandboxio_e2b import E2BBackend
 from sandboxio_testing.e2b import LocalE2B
 from sandboxio_testing.suite import BackendContract, ProviderFacts
+from sandboxio_testing.suite.properties import PropertyContract
 
 LIST_PROCESSES = (
     "for p in /proc/[0-9]*; do tr '\\0\\n' '  ' < $p/cmdline; echo; done 2>/dev/null; true"
 )
 
 OURS = "sandboxio_"
+
+# Without a context, code is a program of its own: an interpreter takes a second to start, and E2B's
+# default one keeps everything.
+NO_RESULTS_GAPS = {"code.results": "https://docs.sandboxio.dev/how-to/e2b/#code"}
+
+# A local sandbox has all of the network or none, and a list is refused.
+NO_LISTS_GAPS = {
+    "network.allowlist": "https://docs.sandboxio.dev/how-to/local-e2b/#what-is-refused-rather-than-pretended"
+}
 
 
 class ApiWitness:
@@ -77,26 +88,46 @@ class ApiWitness:
             return json.loads(body) if body else None, response.headers
 
 
-class Nobody(E2BBackend):
-    """A backend whose E2B does not answer."""
+class Elsewhere(E2BBackend):
+    """A backend that looks for E2B at another address."""
 
     async def create(self, **arguments: Any) -> Any:
-        with self._nowhere():
+        with self.elsewhere():
             return await super().create(**arguments)
 
     async def connect(self, sandbox_id: str) -> Any:
-        with self._nowhere():
+        with self.elsewhere():
             return await super().connect(sandbox_id)
 
     @contextmanager
-    def _nowhere(self) -> Generator[None, None, None]:
+    def elsewhere(self) -> Generator[None, None, None]:
+        raise NotImplementedError
+
+
+class Nobody(Elsewhere):
+    """A backend whose E2B does not answer."""
+
+    @contextmanager
+    def elsewhere(self) -> Generator[None, None, None]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("E2B_API_URL", "http://127.0.0.1:9")
             yield
 
 
+class Silent(Elsewhere):
+    """A backend whose E2B takes every request and never answers."""
+
+    @contextmanager
+    def elsewhere(self) -> Generator[None, None, None]:
+        # What nobody accepts is taken by the kernel.
+        listener = socket.create_server(("127.0.0.1", 0), backlog=100)
+        with listener, pytest.MonkeyPatch.context() as patch:
+            patch.setenv("E2B_API_URL", f"http://127.0.0.1:{listener.getsockname()[1]}")
+            yield
+
+
 @pytest.fixture(scope="module")
-def double() -> Generator[None, None, None]:
+def e2b_double() -> Generator[None, None, None]:
     """A local E2B, to which the environment points as long as this module's tests run."""
     with pytest.MonkeyPatch.context() as patch, LocalE2B() as server:
         for name, value in server.environ.items():
@@ -105,7 +136,7 @@ def double() -> Generator[None, None, None]:
         assert not server.errors, server.errors
 
 
-@pytest.mark.usefixtures("double")
+@pytest.mark.usefixtures("e2b_double")
 class TestE2BDouble(BackendContract):
     """A double of E2B on this machine, and E2B's own SDK."""
 
@@ -114,6 +145,17 @@ class TestE2BDouble(BackendContract):
     resource_caps_supported = False
     credential = "E2B_API_KEY"
     unreachable = Nobody
+    silent = Silent
+    known_gaps = NO_RESULTS_GAPS | NO_LISTS_GAPS
+    # The double makes a local sandbox within it, and starts two programs there.
+    short_lifetime = 5.0
+
+
+@pytest.mark.usefixtures("e2b_double")
+class TestE2BDoubleWithAnyInput(PropertyContract):
+    backend = E2BBackend
+    witness = ApiWitness
+    resource_caps_supported = False
 
 
 @pytest.mark.e2b
@@ -128,4 +170,6 @@ class TestE2BService(BackendContract):
     resource_caps_supported = False
     credential = "E2B_API_KEY"
     unreachable = Nobody
+    silent = Silent
+    known_gaps = NO_RESULTS_GAPS
     outside = ("1.1.1.1", 443)

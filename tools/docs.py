@@ -39,6 +39,9 @@ EXAMPLE_BOUND: Final = 700.0
 AT_ONCE: Final = 2
 """Pages and examples that run at the same time: most of each is a Python that starts."""
 
+MADE_BY_THE_BUILD: Final = {DOCS / "llms-full.txt"}
+"""Files that only the site has."""
+
 LINK: Final = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 HEADING: Final = re.compile(r"^#+\s+(.*?)\s*$", re.MULTILINE)
 FENCE: Final = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -58,7 +61,8 @@ def tracked() -> list[Path]:
 
 def executed() -> list[Path]:
     """Return the pages whose blocks run: everything in docs/, and what wheels and visitors show first."""
-    return [path for path in tracked() if path.name == "README.md" or path.is_relative_to(DOCS)]
+    shown = {ROOT / "README.md", *ROOT.glob("packages/*/README.md")}
+    return [path for path in tracked() if path in shown or path.is_relative_to(DOCS)]
 
 
 # --- links, on the pages as a repository's web site shows them -----------------------------------
@@ -82,7 +86,7 @@ def broken_links(page: Path) -> list[str]:
         path, _, anchor = str(target).partition("#")
         other = (page.parent / path).resolve() if path else page
         where = f"{page.relative_to(ROOT)}: {target}"
-        if not other.exists():
+        if not other.exists() and other not in MADE_BY_THE_BUILD:
             problems.append(f"{where}: there is no such file")
         elif anchor and other.suffix == ".md" and anchor not in anchors(other):
             problems.append(f"{where}: there is no such heading")

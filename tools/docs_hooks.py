@@ -15,6 +15,7 @@ from mkdocs.structure.files import File, Files
 
 sys.path.insert(0, str(Path(__file__).parent))  # MkDocs loads a hook by its path
 import docs_blocks
+import gen_llms
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -30,7 +31,7 @@ LINK: Final = re.compile(r"(\]\((?![a-z]+:)[^)#\s]+\.(?:py|toml|yaml))(?=[)#])")
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Put a page in the place of each program, and leave out what no page shows."""
+    """Put a page in the place of each program, and add the file that is made of all pages."""
     for file in list(files):
         if not file.src_uri.startswith(FOLDERS) or file.is_documentation_page():
             continue
@@ -38,6 +39,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
         language = LANGUAGES.get(Path(file.src_uri).suffix)
         if language is not None and file.abs_src_path is not None:
             files.append(_shown(config, file.src_uri, language, Path(file.abs_src_path)))
+    files.append(File.generated(config, "llms-full.txt", content=gen_llms.full()))
     return files
 
 

@@ -1,10 +1,11 @@
-"""Write docs/llms.txt and docs/llms-full.txt: the site for a coding assistant.
+"""The site for a coding assistant: ``llms.txt`` and ``llms-full.txt``.
 
     python tools/gen_llms.py [--write]
 
-The first lists every page with one line, after https://llmstxt.org; the second is the pages that tell
-how to use sandboxio, in one file. Both follow the navigation of mkdocs.yml. Without ``--write`` it
-tells which is out of date, and exits 1 then.
+The first lists every page with one line, after https://llmstxt.org, and is kept in docs/. The second
+is the pages that tell how to use sandboxio, in one file; it is made when the site is built, so that it
+cannot be older than its pages. Both follow the navigation of mkdocs.yml. Without ``--write`` it tells
+whether the first is out of date, and exits 1 then.
 """
 
 from __future__ import annotations
@@ -103,16 +104,14 @@ def full() -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write both, or say which is out of date."""
-    problems = 0
-    for name, text in (("llms.txt", short()), ("llms-full.txt", full())):
-        path = DOCS / name
-        if "--write" in arguments:
-            path.write_text(text, encoding="utf-8")
-        elif not path.exists() or path.read_text(encoding="utf-8") != text:
-            print(f"docs/{name} is out of date: python3 tools/dev.py docs --write")
-            problems += 1
-    return 1 if problems else 0
+    """Write llms.txt, or say whether it is out of date."""
+    path = DOCS / "llms.txt"
+    if "--write" in arguments:
+        path.write_text(short(), encoding="utf-8")
+    elif not path.exists() or path.read_text(encoding="utf-8") != short():
+        print("docs/llms.txt is out of date: python3 tools/dev.py docs --write")
+        return 1
+    return 0
 
 
 if __name__ == "__main__":

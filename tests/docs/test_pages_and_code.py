@@ -143,6 +143,14 @@ def test_every_page_of_the_navigation_is_in_llms_txt() -> None:
         assert f"({gen_llms.address(path)})" in listed
 
 
+def test_one_file_for_assistants_has_the_pages_that_tell_how() -> None:
+    text = gen_llms.full()
+    for _, path in gen_llms.navigation():
+        left_out = path.startswith(gen_llms.LEFT_OUT)
+        assert (f"<!-- {gen_llms.address(path)} -->" in text) is not left_out
+    assert len(text) < 250_000, "it has to fit into the context of a model"
+
+
 def test_every_example_is_on_the_front_page() -> None:
     examples = {
         path.relative_to(DOCS).as_posix()

@@ -45,8 +45,13 @@ def _without_local_e2b() -> str | None:
         return "local E2B: sandboxio-local is not installed"
     from sandboxio_local import LocalBackend
 
-    health = anyio.run(LocalBackend().health)
-    return None if health.ok else f"local E2B: no local sandbox can be made: {health.detail}"
+    detail = ""
+    for _ in range(3):  # a busy machine may take longer than the bound of one question
+        health = anyio.run(LocalBackend().health)
+        if health.ok:
+            return None
+        detail = health.detail
+    return f"local E2B: no local sandbox can be made: {detail}"
 
 
 NEEDS_FRAMEWORKS = "setup --frameworks"

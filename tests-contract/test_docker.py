@@ -259,6 +259,7 @@ class TestDocker(BackendContract):
     silent = staticmethod(failing("silent", PYTHON_IMAGE, "auto"))
     refusing = staticmethod(failing("refusing", PYTHON_IMAGE, "auto"))
     stuck = staticmethod(failing("stuck", PYTHON_IMAGE, "auto"))
+    short_lifetime = 5.0
 
     @staticmethod
     def backend() -> DockerBackend:
@@ -278,6 +279,7 @@ class TestDockerWithoutPython(BackendContract):
     silent = staticmethod(failing("silent", BUSYBOX_IMAGE, "never"))
     refusing = staticmethod(failing("refusing", BUSYBOX_IMAGE, "never"))
     stuck = staticmethod(failing("stuck", BUSYBOX_IMAGE, "never"))
+    short_lifetime = 8.0
     probes = BusyBoxProbes()
     known_gaps = SHELL_GAPS
 

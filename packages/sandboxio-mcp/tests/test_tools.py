@@ -504,7 +504,10 @@ async def test_a_sandbox_that_stops_answering_is_an_error_in_time(
     [
         (None, "There is no network"),
         (NetworkPolicy(egress="allow"), "The network can be reached"),
-        (NetworkPolicy(allow=("packages.example.org",)), "only these can be reached: packages.example.org"),
+        (
+            NetworkPolicy(allow=("packages.example.org",)),
+            "only these can be reached: packages.example.org",
+        ),
     ],
 )
 async def test_the_descriptions_state_the_limits_of_this_server(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 from collections.abc import Generator
 from functools import cache
 
@@ -11,6 +12,15 @@ import anyio
 import pytest
 
 import dockerd
+
+
+def pytest_configure() -> None:
+    """Let programs that the tests start be interrupted, whoever started the tests.
+
+    What a shell runs in the background ignores SIGINT, and so do the programs that it starts.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
 from typing import Any
 
 import anyio
@@ -13,13 +12,7 @@ from mcp import Client
 from sandboxio_mcp import ServerConfig, build_server
 from sandboxio_testing.e2b import LocalE2B
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not os.environ.get("SBX_TEST_E2B_DOUBLE"),
-        reason="local E2B: SBX_TEST_E2B_DOUBLE is not set",
-    ),
-]
+pytestmark = pytest.mark.slow
 
 BOUND = 60.0
 

@@ -21,8 +21,13 @@ os.environ.update(
     OPENAI_AGENTS_DISABLE_TRACING="1",
     CREWAI_DISABLE_TELEMETRY="true",
     CREWAI_DISABLE_TRACKING="true",
-    OTEL_SDK_DISABLED="true",
 )
+
+
+@pytest.fixture(autouse=True)
+def no_spans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what frameworks trace from going anywhere; the tests of our own spans run without it."""
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
 
 
 @pytest.fixture(scope="module")

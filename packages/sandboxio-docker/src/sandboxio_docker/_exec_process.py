@@ -101,7 +101,8 @@ class ExecProcess:
             return ProcessLimitExceeded(
                 "The sandbox may not start another process.", limit="processes"
             )
-        if not text:
+        if not text or "in a stopped state" in text:
+            # The second is what a runtime says whose container ended while it was asked.
             return SandboxGone("The sandbox ended before the command started.")
         return ProviderError(f"The Docker Engine could not start the command: {text}")
 

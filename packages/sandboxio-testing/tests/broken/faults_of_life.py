@@ -20,6 +20,9 @@ from sandboxio.errors import (
 )
 from sandboxio.models import ExecResult
 
+GROWS_BOUND = 10.0
+"""Seconds for a file that is written to every few milliseconds to be longer than it was."""
+
 # ----- create, context, kill
 
 
@@ -271,11 +274,15 @@ class PipesWaitedFor(PassingSandbox):
 
 
 class SizeFirst(PassingFiles):
-    """Fails when a file is longer than it was said to be."""
+    """Fails when a file is longer than it was said to be: read so slowly that one that grows is."""
 
     async def read(self, path: str) -> bytes:
         data = await self.inner.read(path)
-        if path.endswith("/growing") and len(data) != len(await self.inner.read(path)):
+        if not path.endswith("/growing"):
+            return data
+        with anyio.move_on_after(GROWS_BOUND):
+            while len(data) == len(await self.inner.read(path)):
+                await checkpoint()
             raise FileSystemError(f"{path!r} changed while it was read.")
         return data
 

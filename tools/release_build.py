@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
 from typing import Any, Final
@@ -45,8 +44,7 @@ def _from_sdist(root: Path, wheel: str, revision: str, work: Path, epoch: int) -
     tree = release_history.unpack(root, revision, f"packages/{wheel}", work)
     dist = _hatch(tree, "sdist", work / "dist", epoch)
     (archive,) = dist.iterdir()
-    with tarfile.open(archive) as tar:
-        tar.extractall(work / "sdist", filter="data")
+    release_history.extract(archive, work / "sdist")
     (unpacked,) = (work / "sdist").iterdir()
     return _hatch(unpacked, "wheel", dist, epoch)
 

@@ -46,10 +46,17 @@ def unpack(root: Path, revision: str, path: str, target: Path) -> Path:
     archive = target / "archive.tar"
     target.mkdir(parents=True, exist_ok=True)
     git(root, "archive", f"--output={archive}", revision, "--", path)
-    with tarfile.open(archive) as tar:
-        tar.extractall(target, filter="data")
+    extract(archive, target)
     archive.unlink()
     return target / path
+
+
+def extract(archive: Path, target: Path) -> None:
+    """Unpack an archive that was made here, into `target`."""
+    with tarfile.open(archive) as tar:
+        # Python 3.11 has the filter from its fourth release on, and later ones warn without it.
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)
+        tar.extractall(target)  # git and our own build made it
 
 
 def commit_time(root: Path, revision: str = "HEAD") -> int:

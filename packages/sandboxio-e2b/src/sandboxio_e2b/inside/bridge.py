@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 CHUNK = 1 << 16
 MARK = "SANDBOXIO_SANDBOX"  # in the environment of every command
 SUFFIX = ".pyc"  # of the guest's program, beside its socket
+FRESH = ".new"  # of a socket that does not listen yet
 JOIN_BOUND = 10.0  # seconds for a guest to appear that another process is starting
 SWEEP_BOUND = 2.0  # seconds to kill what a dead guest left behind
 PAUSE = 0.01
@@ -59,9 +60,12 @@ def start(path: str) -> socket.socket:
     if os.path.lexists(path):
         sweep(path)  # there was a guest, and what it ran has lost its master
         os.unlink(path)
+    if os.path.lexists(path + FRESH):
+        os.unlink(path + FRESH)  # of a start that was cut off
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    listener.bind(path)
+    listener.bind(path + FRESH)
     listener.listen(16)
+    os.rename(path + FRESH, path)  # so that what is there listens, unless its guest has ended
     ours, theirs = socket.socketpair()
     if os.fork() == 0:
         ours.close()
@@ -171,9 +175,12 @@ def main() -> None:
     if sock is None and REQUEST["mode"] == "start":
         sock = start(path)
     stop = time.monotonic() + JOIN_BOUND
-    while sock is None and not os.path.lexists(path) and time.monotonic() < stop:
-        time.sleep(PAUSE)  # its creator is about to start it
+    while sock is None and time.monotonic() < stop:
+        there = os.path.lexists(path)  # before the look at it, because it may come between the two
         sock = connect(path)
+        if there:
+            break
+        time.sleep(PAUSE)  # its creator is about to start it
     home = os.environ.get("PWD", "")
     if not os.path.isabs(home) or not os.path.isdir(home):
         home = os.getcwd()

@@ -320,6 +320,9 @@ class Command:
         self.credit = int(request[b"window"])
         self.starved: List[Pipe] = []
         self.pid = 0
+        self.early: List[
+            int
+        ] = []  # signals from before its pid was reported: output can be quicker
         self.status: Optional[int] = None
         self.killing = False
         self.empty = False
@@ -411,6 +414,8 @@ class Command:
             if tag == b"S":
                 self.pid = value
                 self.connection.send(STARTED, self.ident, {"pid": value})
+                for signum in self.early:
+                    kill_group(value, signum)
             elif tag == b"N":
                 self.fail(value)
             elif tag == b"E":
@@ -1374,11 +1379,10 @@ class Guest:
         elif kind == STDIN_EOF:
             operation.on_stdin_eof()
         elif kind == SIGNAL:
-            if operation.pid and operation.status is None:
-                try:
-                    os.killpg(operation.pid, request[b"signum"])
-                except OSError:
-                    pass  # it ended just now
+            if not operation.pid:
+                operation.early.append(request[b"signum"])
+            elif operation.status is None:
+                kill_group(operation.pid, request[b"signum"])
         elif kind == END:
             operation.on_end()
         elif kind in (KILL, ABORT):

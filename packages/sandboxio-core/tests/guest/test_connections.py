@@ -13,8 +13,9 @@ import pytest
 from sandboxio.errors import CreationError, SandboxGone
 from sandboxio.guest import GuestChannel, GuestInit, SocketTransport
 from sandboxio.guest import program as wire
+from sandboxio.guest.process import OUTPUT_WINDOW, GuestProcess
 from sandboxio.protocols import AsyncSandbox
-from sandboxio.spi import DriverBackend
+from sandboxio.spi import DriverBackend, ExitCause
 
 Gone = Callable[[int], Awaitable[None]]
 
@@ -179,3 +180,18 @@ async def test_start_of_a_guest_needs_few_modules(guest_python: str) -> None:
     result = await anyio.run_process([guest_python, "-I", "-S", "-B", "-c", code])
     loaded = set(result.stdout.decode().split())
     assert loaded <= {"program", "select", "struct", "_struct", "errno", "gc", "__future__"}
+
+
+async def test_signal_that_comes_with_the_start_is_not_lost(host_driver: Any) -> None:
+    """Before the guest knows the command's pid, as an answer to its first output can."""
+    program = host_driver.start("w")
+    init = GuestInit(env={}, workdir=str(program.workdir), lifetime=100)
+    channel = await GuestChannel.open(SocketTransport(program.socket), init)
+    process = GuestProcess(channel, lambda _: ExitCause.EXITED, b"", keep_stdin_open=False)
+    request = {"argv": ["sleep", "1000"], "env": {}, "cwd": "", "stdin": 0}
+    channel.begin(process, wire.START, {**request, "timeout": 100_000, "window": OUTPUT_WINDOW})
+    channel.post(wire.SIGNAL, process.ident, {"signum": 15})
+    with anyio.fail_after(BOUND):
+        await channel.flush()
+        assert (await process.wait()).exit_code == 128 + 15
+    channel.close()

@@ -320,9 +320,7 @@ class Command:
         self.credit = int(request[b"window"])
         self.starved: List[Pipe] = []
         self.pid = 0
-        self.early: List[
-            int
-        ] = []  # signals from before its pid was reported: output can be quicker
+        self.early: List[int] = []  # signals that came before its pid did
         self.status: Optional[int] = None
         self.killing = False
         self.empty = False
@@ -414,8 +412,6 @@ class Command:
             if tag == b"S":
                 self.pid = value
                 self.connection.send(STARTED, self.ident, {"pid": value})
-                for signum in self.early:
-                    kill_group(value, signum)
             elif tag == b"N":
                 self.fail(value)
             elif tag == b"E":
@@ -427,6 +423,7 @@ class Command:
                 self.hunt()
             elif tag == b"K":
                 self.empty = True
+        self.signal()
         if not data:
             self.guest.close_fd(self.report_fd)
             self.report_fd = -1
@@ -434,6 +431,17 @@ class Command:
             self.finish_killed()
         else:
             self.finish_if_done()
+
+    def signal(self, *signums: int) -> None:
+        """Signal its group while it runs, and until it is known which that is, remember to.
+
+        The output of a command can reach the host, and an answer to it the guest, before its pid.
+        """
+        self.early += signums
+        if self.pid and self.status is None:
+            for signum in self.early:
+                kill_group(self.pid, signum)
+            self.early.clear()
 
     def on_supervisor_gone(self, killed: bool) -> None:
         """Take in its last reports; if it was killed, have the guest end what was below it."""
@@ -1379,10 +1387,7 @@ class Guest:
         elif kind == STDIN_EOF:
             operation.on_stdin_eof()
         elif kind == SIGNAL:
-            if not operation.pid:
-                operation.early.append(request[b"signum"])
-            elif operation.status is None:
-                kill_group(operation.pid, request[b"signum"])
+            operation.signal(request[b"signum"])
         elif kind == END:
             operation.on_end()
         elif kind in (KILL, ABORT):

@@ -22,6 +22,11 @@ GONE_BOUND: Final = 1.0
 GONE_PAUSE: Final = 0.005
 """Seconds between two looks at them."""
 
+LOOKS: Final = 3
+"""Looks without a find after which there is nobody. What a killed warden had started dies with it,
+and what ends between the list of all processes and the look at it may have forked one that is not in
+that list: in the next list there is the child, and the child's child in the one behind that."""
+
 
 def collect(state: StateDirectory) -> bool:
     """Remove a sandbox that no warden looks after; ``False`` if one does. Blocks; use a thread."""
@@ -54,7 +59,7 @@ def _session_is_empty(state: StateDirectory, left: dict[str, tuple[int, int]]) -
     # If the number means another process by now, the session had ended before.
     if pid == 0 or start_time(pid) not in (None, started):
         return True
-    return session.kill_all(pid, state.id.encode())
+    return all(session.kill_all(pid, state.id.encode()) for _ in range(LOOKS))
 
 
 async def collect_soon(state: StateDirectory) -> None:

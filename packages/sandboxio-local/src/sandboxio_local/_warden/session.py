@@ -15,11 +15,6 @@ from sandboxio_local._warden.waiting import signals
 
 __all__ = ["kill_all", "members"]
 
-LOOKS = 3
-"""Looks without a find after which there is nobody. What ends between the list of all processes and
-the look at it may have forked one that is not in that list: bubblewrap does, and dies with its
-parent. In the next list there is the child, and the child's child in the one behind that."""
-
 
 def members(session: int) -> list[int]:
     """Return the living processes of a session other than its leader."""
@@ -38,11 +33,7 @@ def kill_all(session: int, marker: bytes = b"") -> bool:
         marker: What the command line of each must contain. Once its leader is gone and nobody was
             left in it, the number may have come to mean a stranger's.
     """
-    found: list[int] = []
-    for _ in range(LOOKS):
-        found = [pid for pid in members(session) if _names(pid, marker)]
-        if found:
-            break
+    found = [pid for pid in members(session) if _names(pid, marker)]
     for pid in found:
         try:
             fd = os.pidfd_open(pid)

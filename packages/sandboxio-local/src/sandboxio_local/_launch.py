@@ -119,15 +119,17 @@ class Warden:
         with suppress(OSError):  # it has ended by itself
             # Unlike a mere close, this is seen although a fork of this process holds a copy.
             self._control.shutdown(socket.SHUT_WR)
-        if not await self._gone(END_BOUND):
-            await self._kill()
-        await collect_soon(self._state)
+        try:
+            if not await self._gone(END_BOUND):
+                await self._kill()
+            await collect_soon(self._state)
+        finally:
+            self._control.close()
         if self._state.path.exists():
             raise ConnectError(
                 f"The sandbox {self._state.id} could not be ended: a process of it does not die.",
                 hint=f"Look for processes in uninterruptible sleep; its state is in {self._state.path}.",
             )
-        self._control.close()
         self._ended = True
 
     async def _kill(self) -> None:

@@ -17,16 +17,12 @@ from typing import Final
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+import dev
 import release_build
 import workspace
 
 LEFT_OUT: Final = "not slow"
 """What takes long says little about the version of a library; where a service is missing, tests skip."""
-
-FRAMEWORKS: Final = frozenset(
-    {"deepagents", "langchain", "openai-agents", "pydantic-ai", "smolagents"}
-)
-"""Extras whose tests run where the frameworks are, and not here."""
 
 PLUGIN: Final = "release_floors_plugin"
 """Runs coroutines with an anyio that does not do so by itself."""
@@ -92,7 +88,8 @@ def beside(root: Path, member: workspace.Member, *, bare: bool = True) -> list[w
 def _asked(member: workspace.Member) -> list[str]:
     lines: list[str] = list(member.project.get("dependencies", []))
     for extra, more in member.project.get("optional-dependencies", {}).items():
-        lines += [] if extra in FRAMEWORKS else more
+        # The tests of agent frameworks run where those are, and not here.
+        lines += [] if extra in dev.FRAMEWORKS else more
     return lines
 
 

@@ -10,8 +10,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final, Literal
 
-Manner = Literal["silent", "refusing", "stuck"]
-"""What it does: answer nothing at all, refuse to remove containers, or never answer that."""
+Manner = Literal["silent", "refusing", "stuck", "cutting"]
+"""What it does: answer nothing at all, refuse to remove containers, never answer that, or end a
+connection before it passes on `CUT`."""
+
+CUT: Final = b"the connection ends before this"
 
 CHUNK: Final = 1 << 16
 
@@ -64,7 +67,7 @@ class Proxy:
                         pass
                     return
                 engine.connect(self._engine)
-                answers = self._start(_copy, engine, client)
+                answers = self._start(self._answer, engine, client)
                 self._forward(client, engine)
                 answers.join()  # it ends with what the engine still says
             with self._lock:
@@ -72,11 +75,22 @@ class Proxy:
 
     def _forward(self, client: socket.socket, engine: socket.socket) -> None:
         while data := client.recv(CHUNK):
-            if not data.startswith(b"DELETE "):
+            if self._manner == "cutting" or not data.startswith(b"DELETE "):
                 engine.sendall(data)
             elif self._manner == "refusing":
                 client.sendall(REFUSED)
         engine.shutdown(socket.SHUT_WR)
+
+    def _answer(self, engine: socket.socket, client: socket.socket) -> None:
+        with suppress(OSError):
+            while data := engine.recv(CHUNK):
+                kept, cut, _ = (
+                    data.partition(CUT) if self._manner == "cutting" else (data, b"", b"")
+                )
+                client.sendall(kept)
+                if cut:
+                    break
+            client.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """End all connections."""
@@ -90,13 +104,6 @@ class Proxy:
             threads = [*self._threads]
         for thread in threads:
             thread.join(JOIN_SECONDS)
-
-
-def _copy(source: socket.socket, target: socket.socket) -> None:
-    with suppress(OSError):
-        while data := source.recv(CHUNK):
-            target.sendall(data)
-        target.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager

@@ -12,6 +12,9 @@ import anyio
 import docker.errors
 import pytest
 
+from docker_proxy import CUT, Proxy
+from dockerd import BUSYBOX_IMAGE
+from sandboxio import PIPE
 from sandboxio.errors import (
     CreateTimeout,
     CreationError,
@@ -205,3 +208,24 @@ async def test_create_that_is_interfered_with_fails_or_succeeds_and_leaves_nothi
             done.set()
         while await anyio.to_thread.run_sync(ours, engine):  # noqa: ASYNC110 - the engine's state
             await anyio.sleep(0.05)
+
+
+async def test_output_that_the_connection_lost_is_not_taken_for_all(tmp_path: Path) -> None:
+    """A command whose connection broke has not ended well; it may run on, and is ended."""
+    path = tmp_path / "engine"
+    proxy = Proxy(path, "cutting")
+    try:
+        backend = DockerBackend(image=BUSYBOX_IMAGE, host=f"unix://{path}")
+        async with await backend.create(timeout=90) as sandbox:
+            argv = ["sh", "-c", "cat; exec sleep 86399"]
+            async with sandbox.stream(argv, stdin=PIPE) as process:
+                await process.send(b"before " + CUT + b" after")
+                await process.send_eof()
+                chunk = await anext(process)
+                assert chunk.data == b"before "
+                with pytest.raises(SandboxUnreachable, match="before the command's output did"):
+                    await anext(process)
+            left = await sandbox.run("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
+            assert "sleep 86399" not in left.stdout
+    finally:
+        proxy.close()

@@ -66,33 +66,6 @@ def say(prefix: list[str], image: str, loop: str, **env: str) -> list[str]:
 # ----- TLS
 
 
-def openssl(folder: Path, *arguments: str) -> None:
-    subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
-
-
-@pytest.fixture(scope="module")
-def certificates(
-    need: Callable[[str], None], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Path]:
-    """Folders as DOCKER_CERT_PATH names them: of an authority for both sides, and of a stranger."""
-    need("openssl")
-    folders: dict[str, Path] = {}
-    for owner in ("ours", "strange"):
-        folder = folders[owner] = tmp_path_factory.mktemp(owner)
-        new = ["req", "-newkey", "rsa:2048", "-nodes", "-subj"]
-        openssl(folder, *new, "/CN=authority", "-x509", "-keyout", "ca-key.pem", "-out", "ca.pem")
-        for who, usage in (("server", "serverAuth"), ("client", "clientAuth")):
-            openssl(folder, *new, f"/CN={who}", "-keyout", f"{who}-key.pem", "-out", f"{who}.csr")
-            (folder / "ext").write_text(
-                f"subjectAltName = IP:127.0.0.1\nextendedKeyUsage = {usage}\n"
-            )
-            signed = ["-CA", "ca.pem", "-CAkey", "ca-key.pem", "-CAcreateserial", "-extfile", "ext"]
-            openssl(folder, "x509", "-req", "-in", f"{who}.csr", *signed, "-out", f"{who}-cert.pem")
-        shutil.copy(folder / "client-cert.pem", folder / "cert.pem")
-        shutil.copy(folder / "client-key.pem", folder / "key.pem")
-    return folders
-
-
 @pytest.fixture(scope="module")
 def secured(
     root: None,

@@ -203,21 +203,22 @@ class ExecHost:
         ident, sock, rest = await self.engine.exec(self.ref, config, pending)
         return ident, FrameReader(sock, rest, self._ending)
 
-    async def exit_code(self, ident: str) -> int:
-        """Return the exit code of an exec that has no output any more.
+    async def exit_code(self, ident: str, *, within: float) -> int | None:
+        """Return the exit code of an exec that has no output any more; ``None`` if it runs on.
 
         Raises:
             SandboxError: The container has ended.
         """
         await self.raise_if_it_ends()
-        while True:
-            state = await self.engine.exec_state(ident)
-            if state is None:
-                raise await self._autopsy() or SandboxGone("The sandbox ended.")
-            code: object = state.get("ExitCode")
-            if isinstance(code, int):
-                return code & 0xFF
-            await anyio.sleep(UNDECIDED_POLL)
+        code: object = None
+        with anyio.move_on_after(within):
+            while not isinstance(code, int):
+                await anyio.sleep(UNDECIDED_POLL)
+                state = await self.engine.exec_state(ident)
+                if state is None:
+                    raise await self._autopsy() or SandboxGone("The sandbox ended.")
+                code = state.get("ExitCode")
+        return code & 0xFF if isinstance(code, int) else None
 
     async def raise_if_it_ends(self) -> None:
         """Tell the end of the container from that of a command: at first both look the same.

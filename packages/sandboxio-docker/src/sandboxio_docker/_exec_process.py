@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import anyio
 
-from sandboxio.errors import ProcessLimitExceeded, ProviderError, SandboxGone
+from sandboxio.errors import ProcessLimitExceeded, ProviderError, SandboxGone, SandboxUnreachable
 from sandboxio.models import OutputChunk
 from sandboxio.spi import Command, ExitCause, ProcessExit, file_error
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["ExecProcess"]
 
 LAST_WORDS = 1.0
-"""Seconds for the shell of a killed command to say that it has ended."""
+"""Seconds for the shell of a killed command to say that it has ended, or the engine of that shell."""
 
 MAX_PREAMBLE = 1 << 16
 """Bytes before a command says that it starts; only an engine that complains says anything else."""
@@ -30,6 +30,9 @@ the two apart from each other."""
 
 KILLED = 128 + 9
 """Exit code of what was killed."""
+
+SIGNALLED = 128
+"""Exit codes above are of what a signal has ended."""
 
 LATE = 99
 """Exit code of what watches over a command's deadline, when it had to end it."""
@@ -63,6 +66,8 @@ class ExecProcess:
         self._held: dict[Stream, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
         self._done: set[Stream] = set()
         self._over = False
+        self._cut = False
+        """Whether its output ended without its marks."""
         self._reading = False
         self._exit: ProcessExit | None = None
         self._killed = False
@@ -124,6 +129,7 @@ class ExecProcess:
             self._held["stdout" if stream == "stdout" else "stderr"] += piece
         self._sort(final=not pieces)
         if not pieces:
+            self._cut = True
             self._end()
 
     async def _exchange(self) -> list[tuple[str, memoryview]]:
@@ -203,13 +209,28 @@ class ExecProcess:
         """Return how it ended."""
         if self._killed:
             return ProcessExit(KILLED, ExitCause.KILLED)
-        if self._exit is None:
-            # Its shell was killed, or the container ended.
-            self._exit = ProcessExit(await self._host.exit_code(self._ident))
+        if self._cut or self._exit is None:
+            self._exit = self._exit or ProcessExit(await self._shells_exit_code())
         elif self._exit == ProcessExit(KILLED):
             # The shell outlived it for long enough to say so, which may not be long.
             await self._host.raise_if_it_ends()
         return self._exit
+
+    async def _shells_exit_code(self) -> int:
+        """Return it when there are no words of the shell about the command: it was killed.
+
+        Raises:
+            SandboxUnreachable: It was not: the connection to it broke.
+            SandboxError: The container has ended.
+        """
+        code = await self._host.exit_code(self._ident, within=LAST_WORDS)
+        if code is not None and (code > SIGNALLED or not self._cut):
+            return code
+        raise SandboxUnreachable(
+            "The connection to the Docker Engine ended before the command's output did.",
+            hint="Run it again if that does no harm: what it did is done.",
+            retryable=False,
+        )
 
     async def send(self, data: bytes) -> None:
         """Write to stdin."""
@@ -233,9 +254,13 @@ class ExecProcess:
 
     async def kill(self) -> bool:
         """Kill the whole tree."""
+        mark = self._name
+        if self._cut and not self._killed:
+            # That its output has ended does not say that it has.
+            self._killed = await self._host.kill_tree(mark, self._leader)
+            return self._killed
         if self._over or self._killed:
             return True
-        mark = self._name
         if not await self._host.kill_tree(mark, self._leader, spare_leader=True):
             return False
         self._killed = True

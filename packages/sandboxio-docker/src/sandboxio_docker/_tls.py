@@ -120,6 +120,16 @@ class Secured:
                 self._tls.write(data)
                 return True
             self._finished = True
-            with suppress(ssl.SSLWantReadError):
-                self._tls.unwrap()
+            self._say_the_end()
         return not events & LEFT
+
+    def _say_the_end(self) -> None:
+        """Tell the other side that we send no more; it may still send."""
+        if self._received_all:
+            return
+        # `unwrap` also looks for the other side's end, and breaks the connection for good when it
+        # finds data instead: so it finds nothing.
+        unread = self._incoming.read()
+        with suppress(ssl.SSLWantReadError):
+            self._tls.unwrap()
+        self._incoming.write(unread)

@@ -19,6 +19,7 @@ from sandboxio.errors import (
     SandboxGone,
     UnverifiedIsolationWarning,
 )
+from sandboxio.spi import GUEST_PROGRAM
 from sandboxio_docker import DockerBackend
 
 pytestmark = pytest.mark.docker
@@ -92,6 +93,19 @@ async def test_provider_shows_neither_environment_nor_secrets(
         shown = json.dumps([found, execs])
         for canary in ("indigo-env", "hunter2-hunter2", "call-canary"):
             assert canary not in shown
+
+
+async def test_image_with_another_python_compiles_the_guest_itself(
+    backend: DockerBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled, source = b"of no use there", GUEST_PROGRAM.read_bytes()
+    # The second is too long to be there before the container starts to read it.
+    for text in (source, source + b"#" * (4 << 20)):
+        sizes = b"".join(len(part).to_bytes(4, "big") for part in (compiled, text))
+        program = b"\0\0\r\n" + sizes + compiled + text
+        monkeypatch.setattr("sandboxio_docker._provision.guest_program", lambda sent=program: sent)
+        async with await backend.create(timeout=60) as sandbox:
+            assert (await sandbox.run("echo it runs")).stdout == "it runs\n"
 
 
 async def test_policy_is_what_the_engine_and_the_kernel_say(

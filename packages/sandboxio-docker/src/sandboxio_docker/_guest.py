@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib.util import MAGIC_NUMBER
 
-from sandboxio.spi import GUEST_PROGRAM
+from sandboxio.spi import GUEST_PROGRAM, guest_bytecode
 
-__all__ = ["INTERPRETER", "guest_command", "relay_command"]
+__all__ = ["INTERPRETER", "guest_command", "guest_program", "relay_command"]
 
 INTERPRETER = ("python3", "-I", "-S", "-B", "-W", "ignore", "-c")
 """Isolated, without site, so that nothing of the image's runs in the guest."""
@@ -15,6 +16,8 @@ WATCHDOG_GRACE = 5.0
 """Seconds beyond the lifetime after which a guest that hangs is ended. A thread in C does it, whatever
 the interpreter is busy with; as the guest is PID 1, that ends the container."""
 
+# What it runs comes first on its stdin, and not in its arguments, which the engine writes to its disk
+# several times. It ends when its creator does before that has come.
 # The socket for further hosts has no name in the file system, and lives in the container's own
 # network namespace. What runs in the container may connect too: it gets nothing that it has not.
 PRELUDE = """\
@@ -24,7 +27,20 @@ listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
 listener.bind(b"\\0sandboxio-guest")
 listener.listen(16)
 sys.argv.append("listen=%d" % listener.detach())
-exec(compile(sys.argv.pop(1), "sandboxio-guest", "exec"))
+import marshal, os
+from _frozen_importlib_external import MAGIC_NUMBER
+def take(size):
+    data = b""
+    while len(data) < size:
+        more = os.read(0, size - len(data))
+        if not more:
+            os._exit(0)
+        data += more
+    return data
+magic, *sizes = take(4), take(4), take(4)
+bytecode, source = (take(int.from_bytes(size, "big")) for size in sizes)
+same = magic == MAGIC_NUMBER
+exec(marshal.loads(bytecode) if same else compile(source, "sandboxio-guest", "exec"))
 """
 
 RELAY = """\
@@ -52,15 +68,17 @@ while True:
 
 
 @cache
-def guest_source() -> str:
-    """Return the guest's source."""
-    return GUEST_PROGRAM.read_text(encoding="utf-8")
+def guest_program() -> bytes:
+    """Return what a container's first process reads first: the guest, compiled and as text."""
+    compiled, source = guest_bytecode(), GUEST_PROGRAM.read_bytes()
+    sizes = b"".join(len(part).to_bytes(4, "big") for part in (compiled, source))
+    return MAGIC_NUMBER + sizes + compiled + source
 
 
 def guest_command(lifetime: float) -> list[str]:
     """Return the command that is a container's first process."""
     watchdog = f"{lifetime + WATCHDOG_GRACE:.3f}"
-    return [*INTERPRETER, PRELUDE, watchdog, guest_source(), "in=0", "out=1"]
+    return [*INTERPRETER, PRELUDE, watchdog, "in=0", "out=1"]
 
 
 def relay_command() -> list[str]:

@@ -7,6 +7,7 @@ import math
 import os
 import re
 import socket
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from ._cgroup import CgroupFiles, HostCgroup, InnerCgroup
 from ._config import DEFAULT_IMAGE, DockerConfig
 from ._exec_host import ExecHost
 from ._exec_sandbox import ExecSandbox
-from ._guest import guest_command, relay_command
+from ._guest import guest_command, guest_program, relay_command
 from ._images import numeric_user
 from ._labels import GUEST, TIMEOUT, labels_for
 from ._pending import Pending
@@ -80,6 +81,9 @@ class Maker:
         reader = FrameReader(sock, rest)
         transport = DockerTransport(reader, lambda: self._examine(ref))
         try:
+            # As much of it as fits is there when the guest starts.
+            program = memoryview(guest_program())
+            program = program[transport.send_nowait(program) :]
             try:
                 await self._engine.start(ref)
             except ProviderError as error:
@@ -96,6 +100,7 @@ class Maker:
             )
             # The guest starts up meanwhile; if it could not, it is what says why.
             attributes = await self._engine.inspect(ref)
+            await send_rest(transport, program)
             channel = await self._greeted(transport, init)
             container = await described(
                 self._engine,
@@ -220,6 +225,13 @@ def keeper_command(lifetime: float) -> list[str]:
     """Return the command that keeps a container for a time, or until the lease ends."""
     seconds = str(math.ceil(lifetime))
     return ["/bin/sh", "-c", KEEP, "keep", seconds, "1" if lease_wanted() else "0"]
+
+
+async def send_rest(transport: DockerTransport, data: memoryview) -> None:
+    """Send all of it; if the other side is gone, who reads finds out why."""
+    with suppress(OSError):
+        while data := data[transport.send_nowait(data) :]:
+            await transport.wait_sendable()
 
 
 async def described(

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-import marshal
 import sys
-from functools import cache
-from importlib.machinery import SourceFileLoader
 from typing import TYPE_CHECKING
 
-from sandboxio.spi import GUEST_PROGRAM
+from sandboxio.spi import GUEST_PROGRAM, guest_bytecode
 
 if TYPE_CHECKING:
     from sandboxio_local._python import Interpreter
@@ -26,11 +23,5 @@ def program(interpreter: Interpreter) -> tuple[str, bytes]:
     ours = (sys.implementation.name, sys.version_info[:2])
     if ours != ("cpython", interpreter.version):
         return "guest.py", GUEST_PROGRAM.read_bytes()
-    return "guest.pyc", _compiled()
-
-
-@cache
-def _compiled() -> bytes:
-    code = SourceFileLoader("guest", str(GUEST_PROGRAM)).get_code("guest")
     # Flags, time and size of the source: zero, because nobody compares them when it is run.
-    return importlib.util.MAGIC_NUMBER + bytes(12) + marshal.dumps(code)
+    return "guest.pyc", importlib.util.MAGIC_NUMBER + bytes(12) + guest_bytecode()

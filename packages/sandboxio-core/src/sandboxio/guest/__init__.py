@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from .channel import GuestChannel, GuestInit
 from .sandbox import GuestSandbox
+from .source import GUEST_PROGRAM, guest_bytecode
 from .transport import SocketTransport, Transport
 
 __all__ = [
@@ -15,7 +14,5 @@ __all__ = [
     "GuestSandbox",
     "SocketTransport",
     "Transport",
+    "guest_bytecode",
 ]
-
-GUEST_PROGRAM = Path(__file__).with_name("program.py")
-"""The guest's one file, to be run by a Python of the sandbox as PROTOCOL.md says."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         GuestSandbox,
         SocketTransport,
         Transport,
+        guest_bytecode,
     )
     from ..guest.files import file_error
     from ._check import Check, SupportsDiagnosis
@@ -55,6 +56,7 @@ _LAZY = {
     "GuestSandbox": "..guest",
     "SocketTransport": "..guest",
     "Transport": "..guest",
+    "guest_bytecode": "..guest",
     "file_error": "..guest.files",
     "Check": "._check",
     "SupportsDiagnosis": "._check",
@@ -115,6 +117,7 @@ __all__ = [
     "Unprepared",
     "default_registry",
     "file_error",
+    "guest_bytecode",
     "hookimpl",
     "run_to_the_end",
 ]

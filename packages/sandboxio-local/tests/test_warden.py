@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from sandboxio_local import _launch
+from sandboxio_local._warden import session
 from sandboxio_local._warden.options import Options, parse
 
 SLOW = ("json", "socket", "signal", "subprocess", "pathlib", "enum", "re", "typing", "contextlib")
@@ -45,6 +49,32 @@ def test_start_imports_little() -> None:
     assert "sandboxio_local._warden.spawn" in loaded
     assert loaded & set(SLOW) == set()
     assert not [name for name in loaded if name.startswith(("anyio", "sandboxio."))]
+
+
+def refuse(pid: int) -> int:
+    raise PermissionError(pid)
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_session_of_a_warden_is_found_and_killed(
+    refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a security module lets nobody ask for the session of a stranger."""
+    if refused:
+        monkeypatch.setattr(os, "getsid", refuse)
+    leader = subprocess.Popen(
+        ["sh", "-c", "sleep 300 & echo $!; wait"],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with leader:
+        assert leader.stdout is not None
+        child = int(leader.stdout.readline())
+        assert session.members(leader.pid) == [child]
+        assert session.kill_all(leader.pid, b"no such word")
+        assert not session.kill_all(leader.pid)
+    assert session.kill_all(leader.pid)
 
 
 def test_plugin_loads_neither_engine_nor_event_loop() -> None:

@@ -152,19 +152,31 @@ class Warden:
                 return True
             self.reaped[pid] = os.waitstatus_to_exitcode(status)
 
+    def kill_children(self) -> None:
+        """Kill bubblewrap and the helper; nobody else reaps them, so their pids are theirs."""
+        for pid in (*(bubblewrap.pid for bubblewrap in self.started), self.helper):
+            if pid > 0 and pid not in self.reaped:
+                os.kill(pid, signals.SIGKILL)
+
     def end(self) -> bool:
         """Kill the sandbox and its helper, and remove its groups; whether all is gone."""
         for bubblewrap in self.started:
             if bubblewrap.init_fd >= 0:
                 # With its first process the kernel kills the whole pid namespace.
                 kill_init(bubblewrap.init_fd)
+        self.kill_children()
         deadline = time.monotonic() + KILL_BOUND
-        # Bubblewrap may make a child while it is killed, so this looks until there is nobody.
-        while not session.kill_all(os.getpid()) or self.reap() or not all(map(gone, self.started)):
+        # Bubblewrap may make a child while it is killed, so this looks until there is nobody: last,
+        # because looking means to go through all processes of the host.
+        while True:
+            living = [one.init_fd for one in self.started if not gone(one)]
+            if not self.reap() and not living and session.kill_all(os.getpid()):
+                break
             left = deadline - time.monotonic()
             if left <= 0:
+                session.kill_all(os.getpid())  # whoever can be killed
                 return False
-            self.waiting.for_child(min(left, KILL_PAUSE))
+            self.waiting.for_child(min(left, KILL_PAUSE), *living)
         groups.kill_all(self.options.join)
         return groups.remove(self.options.join)
 
@@ -206,3 +218,5 @@ def start_time(pid: int) -> int:
 def main() -> None:
     """Run a warden with the arguments of this process."""
     Warden(parse(sys.argv[1:])).run()
+    # All is done and written. To take the interpreter apart would be half the work of an end.
+    os._exit(0)

@@ -109,11 +109,12 @@ class Waiting:
             for fd in fds:
                 self.poll.unregister(fd)
 
-    def for_child(self, seconds: float) -> None:
-        """Wait until a child has ended, for a while, whatever else happens."""
+    def for_child(self, seconds: float, *fds: int) -> None:
+        """Wait until a child has ended or one of `fds` is readable, for a while, whatever else happens."""
         watch = poll()
-        watch.register(self.wake, POLLIN)
-        if watch.poll(seconds * 1000):
+        for fd in (self.wake, *fds):
+            watch.register(fd, POLLIN)
+        if any(fd == self.wake for fd, _ in watch.poll(seconds * 1000)):
             os.read(self.wake, 512)
 
     def read_all(self, fd: int, *, bound: float, what: str) -> bytes:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from sandboxio.errors import SandboxGone
@@ -143,6 +144,20 @@ async def test_next_create_collects_what_a_killed_warden_left(
 
 # A thread of the event loop's may be there, and has nothing to do with what is forked here.
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+async def test_sandbox_that_somebody_else_is_removing_is_ended(
+    make: Make, driver: LocalDriver
+) -> None:
+    """Its warden was killed, and its owner ends it while others find that it is abandoned."""
+    for _ in range(20):
+        sandbox = await make()
+        warden, _ = _state.StateDirectory(sandbox.native.directory).processes()["warden"]
+        os.kill(warden, signal.SIGKILL)
+        async with anyio.create_task_group() as group:
+            group.start_soon(driver.list_managed, {})
+            group.start_soon(sandbox.terminate)
+        assert not sandbox.native.directory.exists()
+
+
 async def test_fork_of_the_owner_does_not_keep_the_sandbox(make: Make) -> None:
     """A forked child holds copies of every descriptor; it is no owner."""
     sandbox = await make()

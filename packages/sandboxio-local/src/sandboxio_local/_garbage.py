@@ -14,7 +14,7 @@ from sandboxio_local._record import MADE, groups_of
 from sandboxio_local._state import StateDirectory
 from sandboxio_local._warden import groups, session
 
-__all__ = ["collect", "collect_abandoned", "collect_soon"]
+__all__ = ["collect", "collect_abandoned", "collect_ended", "collect_soon"]
 
 GONE_BOUND: Final = 1.0
 """Seconds for killed processes to be gone."""
@@ -67,6 +67,19 @@ async def collect_soon(state: StateDirectory) -> None:
     if state.path.exists():
         # A limiter of its own: those who use up the shared one may be waiting for this very end.
         await anyio.to_thread.run_sync(collect, state, limiter=anyio.CapacityLimiter(1))
+
+
+async def collect_ended(state: StateDirectory) -> bool:
+    """Remove a sandbox whose warden has ended; whether nothing of it is left.
+
+    Whoever makes or lists sandboxes may be removing it just now, and has the lock until it is gone.
+    """
+    with anyio.move_on_after(GONE_BOUND):
+        await collect_soon(state)
+        while state.path.exists():
+            await anyio.sleep(GONE_PAUSE)
+            await collect_soon(state)
+    return not state.path.exists()
 
 
 async def collect_abandoned() -> None:

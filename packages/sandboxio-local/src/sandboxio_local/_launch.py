@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from sandboxio.errors import ConnectError
-from sandboxio_local._garbage import collect_soon
+from sandboxio_local._garbage import collect_ended
 from sandboxio_local._processes import send
 
 if TYPE_CHECKING:
@@ -122,10 +122,10 @@ class Warden:
         try:
             if not await self._gone(END_BOUND):
                 await self._kill()
-            await collect_soon(self._state)
+            nothing_left = await collect_ended(self._state)
         finally:
             self._control.close()
-        if self._state.path.exists():
+        if not nothing_left:
             raise ConnectError(
                 f"The sandbox {self._state.id} could not be ended: a process of it does not die.",
                 hint=f"Look for processes in uninterruptible sleep; its state is in {self._state.path}.",

@@ -20,8 +20,8 @@ from sandboxio_testing.e2b import Fault, LocalE2B
 SEED = 20261129
 BOUND = 110.0
 
-SANDBOXES = int(os.environ.get("SBX_TEST_SANDBOXES", "24"))
-"""At once; each costs a few processes of this machine, which 100 of them need time for."""
+SANDBOXES = int(os.environ.get("SBX_TEST_SANDBOXES", "100"))
+"""At once; each costs a few processes of this machine."""
 
 CREATES = 100
 """That are cancelled, on each of the two event loops."""

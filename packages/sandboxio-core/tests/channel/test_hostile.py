@@ -642,7 +642,9 @@ async def test_any_answer_ends_the_call(peers: Callable[[], Any], which: str, da
         with pytest.raises(SandboxGone):
             await call(channel, "ls")
     assert not vars(channel)["_operations"]
-    assert not vars(channel)["_buffer"]
+    splitter = vars(vars(channel)["_splitter"])
+    assert not splitter["_rest"]
+    assert not splitter["_parts"]
     assert not vars(channel)["_unsent"]
 
 

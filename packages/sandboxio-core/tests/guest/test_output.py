@@ -165,3 +165,65 @@ async def test_sends_at_the_same_time_are_not_mixed(sandbox: AsyncSandbox) -> No
     data = await sandbox.files.read("sent")
     runs = [data[at : at + 3 * MIB] for at in range(0, len(data), 3 * MIB)]
     assert sorted(runs) == [bytes([letter]) * (3 * MIB) for letter in b"abcd"]
+
+
+async def test_much_output_of_two_commands_at_once_is_what_was_written(
+    sandbox: AsyncSandbox,
+) -> None:
+    """Large pieces go by another way than small ones; neither overtakes the other."""
+    code = (
+        "import os, sys\n"
+        "seed, at = int(sys.argv[1]), 0\n"
+        "while at < 400:\n"
+        "    size = (at * 7919 + seed) % 200000 + 1\n"
+        "    data = memoryview(bytes([at % 251 + 1]) * size)\n"
+        "    while data:\n"
+        "        data = data[os.write(1, data) :]\n"
+        "    os.write(2, b'%d\\n' % at)\n"
+        "    at += 1\n"
+    )
+    await sandbox.files.write("much.py", code)
+
+    async def check(seed: int) -> None:
+        expected = b"".join(
+            bytes([at % 251 + 1]) * ((at * 7919 + seed) % 200000 + 1) for at in range(400)
+        )
+        got = {"stdout": bytearray(), "stderr": bytearray()}
+        async with sandbox.stream([sys.executable, "much.py", str(seed)]) as process:
+            async for chunk in process:
+                got[chunk.stream] += chunk.data
+            assert (await process.wait()).exit_code == 0
+        assert got["stdout"] == expected
+        assert got["stderr"].decode() == "".join(f"{at}\n" for at in range(400))
+
+    with anyio.fail_after(BOUND):
+        async with anyio.create_task_group() as group:
+            for seed in (3, 77777):
+                group.start_soon(check, seed)
+
+
+async def test_command_that_takes_its_output_back_harms_only_itself(
+    sandbox: AsyncSandbox,
+) -> None:
+    """It may open the other end of its own pipe, and then the guest gets less than it saw there."""
+    code = (
+        "import os, threading\n"
+        "back = os.open('/proc/self/fd/1', os.O_RDONLY)\n"
+        "def steal():\n"
+        "    while True:\n"
+        "        os.read(back, 5000)\n"
+        "threading.Thread(target=steal, daemon=True).start()\n"
+        "for _ in range(600):\n"
+        "    os.write(1, bytes(50000))\n"
+        "os._exit(7)\n"
+    )
+    await sandbox.files.write("thief.py", code)
+    with anyio.fail_after(BOUND):
+        async with sandbox.stream([sys.executable, "thief.py"]) as process:
+            got = 0
+            async for chunk in process:
+                got += len(chunk.data)
+                assert not chunk.data.strip(b"\0")
+            assert (await process.wait()).exit_code == 7
+        assert 0 < got <= 600 * 50000
+        assert (await sandbox.run("echo still here")).stdout == "still here\n"

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Literal
 
 __all__ = ["BadFrame", "Demultiplexer"]
 
-HEADER_SIZE = 8
+HEADER = struct.Struct(">II")
 
 Stream = Literal["stdout", "stderr"]
 
-STREAMS: dict[int, Stream] = {0: "stdout", 1: "stdout", 2: "stderr", 3: "stderr"}
-"""0 is stdin, which nothing is sent on; 3 is the engine's own complaint."""
+STREAMS: dict[int, Stream] = {
+    0: "stdout",
+    1 << 24: "stdout",
+    2 << 24: "stderr",
+    3 << 24: "stderr",
+}
+"""By the number and the three zero bytes behind it. 0 is stdin, which nothing is sent on; 3 is the engine's own complaint."""
 
 
 class BadFrame(ValueError):
@@ -26,37 +32,36 @@ class Demultiplexer:
     """
 
     def __init__(self) -> None:
-        self._header = bytearray()
+        self._header = b""
         self._stream: Stream = "stdout"
         self._left = 0
 
-    def feed(self, data: bytes | memoryview) -> list[tuple[Stream, memoryview]]:
+    def feed(self, data: bytes) -> list[tuple[Stream, memoryview]]:
         """Return the pieces of output in `data`, in order; none of them is empty.
 
         Raises:
             BadFrame: It is not the engine's framing.
         """
-        view = memoryview(data)
+        if self._header:
+            data = self._header + data
+            self._header = b""
+        view, size = memoryview(data), len(data)
         pieces: list[tuple[Stream, memoryview]] = []
         at = 0
-        while at < len(view):
-            if self._left:
-                piece = view[at : at + self._left]
-                self._left -= len(piece)
-                at += len(piece)
-                pieces.append((self._stream, piece))
-                continue
-            missing = HEADER_SIZE - len(self._header)
-            self._header += view[at : at + missing]
-            at += missing
-            if len(self._header) == HEADER_SIZE:
-                self._begin()
+        while at < size:
+            if not self._left:
+                if size - at < HEADER.size:
+                    self._header = data[at:]
+                    break
+                word, self._left = HEADER.unpack_from(data, at)
+                stream = STREAMS.get(word)
+                if stream is None:
+                    raise BadFrame("the engine's stream has a frame of no known kind")
+                self._stream = stream
+                at += HEADER.size
+            end = min(at + self._left, size)
+            if end > at:
+                pieces.append((self._stream, view[at:end]))
+                self._left -= end - at
+                at = end
         return pieces
-
-    def _begin(self) -> None:
-        stream = STREAMS.get(self._header[0])
-        if stream is None or any(self._header[1:4]):
-            raise BadFrame("the engine's stream has a frame of no known kind")
-        self._stream = stream
-        self._left = int.from_bytes(self._header[4:], "big")
-        self._header.clear()

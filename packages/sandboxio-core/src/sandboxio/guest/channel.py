@@ -25,20 +25,13 @@ import anyio.lowlevel
 from ..errors import ConfigurationError, CreationError, SandboxCorrupted, SandboxError, SandboxGone
 from . import program as wire
 from .fields import Fields, decode_fields, items, number, text
+from .framing import SMALL_PAYLOAD, FrameSplitter
 from .transport import Transport
 
 __all__ = ["GuestChannel", "GuestInit", "Operation"]
 
-SMALL_PAYLOAD = 1 << 12
-"""Bytes that a frame of control may have; only names, content and the greeting need more."""
-
-FRAMES_AT_ONCE = 1024
-"""Frames that are looked at before other tasks get their turn: tiny ones come 50,000 at a time."""
-
 MAX_ERRNO = 4095
 """The highest that the kernel gives."""
-
-LARGE = frozenset((wire.HELLO, wire.ENTRIES)) | wire.RAW
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +84,7 @@ class GuestChannel:
         self._transport = transport
         self._operations: dict[int, Operation] = {}
         self._last_ident = 0
-        self._buffer = bytearray()
+        self._splitter = FrameSplitter()
         self._unsent: deque[memoryview] = deque()
         self._failure: Callable[[], SandboxError] | None = None
         self._goodbye = ""
@@ -105,7 +98,6 @@ class GuestChannel:
         self._send_queue: dict[anyio.Event, None] = {}
         self._thread = 0
         self._users = 0
-        self._backlog = False
         self.secrets: tuple[str, ...] = ()
         self.workdir = "/"
         self.guest_pid = 0
@@ -270,7 +262,7 @@ class GuestChannel:
 
     async def _next_data(self) -> bytes | None:
         """Wait for bytes; none at all if there are frames left to look at, ``None`` at the end."""
-        if self._backlog:
+        if self._splitter.backlog:
             await anyio.lowlevel.checkpoint()
             return b""
         return await self._transport.receive() or None
@@ -312,40 +304,12 @@ class GuestChannel:
             self._users -= 1
 
     def _feed(self, data: bytes) -> None:
-        # What is whole in one piece is cut from that; only what is torn is gathered first.
-        source: bytes | bytearray = data
-        if self._buffer:
-            self._buffer += data
-            source = self._buffer
-        at = 0
-        header = wire.HEADER
-        frames = 0
-        self._backlog = False
         try:
-            while len(source) - at >= header.size:
-                if frames == FRAMES_AT_ONCE:
-                    self._backlog = True
-                    break
-                frames += 1
-                length, kind, ident = header.unpack_from(source, at)
-                if length > (wire.MAX_PAYLOAD if kind in LARGE else SMALL_PAYLOAD):
-                    raise wire.Malformed(f"a frame of type {kind} with {length} bytes")
-                end = at + header.size + length
-                if len(source) < end:
-                    break
-                payload = bytes(memoryview(source)[at + header.size : end])
-                at = end
+            for kind, ident, payload in self._splitter.feed(data):
                 self._dispatch(kind, ident, payload)
         except (ValueError, ArithmeticError, LookupError, TypeError) as error:
             reason = str(error)[:200]
             self._fail(lambda: SandboxCorrupted(f"The sandbox broke the guest protocol: {reason}."))
-            return
-        if self._failure is not None:
-            return
-        if source is self._buffer:
-            del self._buffer[:at]
-        else:
-            self._buffer += memoryview(source)[at:]
 
     def _dispatch(self, kind: int, ident: int, payload: bytes) -> None:
         if ident == 0:
@@ -409,7 +373,7 @@ class GuestChannel:
         self._failure = make
         self._transport.close()
         self._unsent.clear()
-        self._buffer.clear()
+        self._splitter = FrameSplitter()
         operations = [self._control, *self._operations.values()]
         self._operations.clear()
         for operation in operations:

@@ -14,6 +14,7 @@ from ..spi import ExitCause, ProcessExit
 from . import program as wire
 from .channel import GuestChannel, Operation
 from .fields import decode_fields, number
+from .framing import SMALL_PAYLOAD
 
 __all__ = ["GuestProcess"]
 
@@ -21,7 +22,7 @@ OUTPUT_WINDOW = 1 << 20
 """Bytes of output that one command may have under way and unread; bounds the host's memory."""
 
 MAX_SEGMENTS = 1024
-"""Pieces of unread output kept apart; beyond it a piece joins the last one of its stream."""
+"""Pieces of unread output kept apart; beyond it a small piece joins the last one of its stream."""
 
 MAX_STDIN_PIECE = 1 << 18
 """Bytes of stdin in one frame, so that other frames get between."""
@@ -47,7 +48,7 @@ class GuestProcess(Operation):
         self._eof_sent = not stdin and not keep_stdin_open
         self._channel = channel
         self._classify = classify
-        self._segments: deque[tuple[Stream, bytearray]] = deque()
+        self._segments: deque[tuple[Stream, bytes | bytearray]] = deque()
         self._last: dict[Stream, bytearray] = {}
         self._granted = OUTPUT_WINDOW
         self._consumed = 0
@@ -85,6 +86,10 @@ class GuestProcess(Operation):
         return super().on_frame(kind, payload)
 
     def _keep(self, stream: Stream, payload: bytes) -> None:
+        if len(payload) > SMALL_PAYLOAD:
+            self._last.pop(stream, None)
+            self._segments.append((stream, payload))
+            return
         last = self._last.get(stream)
         if last is not None and (
             self._segments[-1][1] is last or len(self._segments) >= MAX_SEGMENTS

@@ -145,6 +145,8 @@ class Connection:
         self.unsent: List[Any] = []
         self.unsent_size = 0
         self.paused: List[Callable[[], None]] = []
+        self.reservoir: Tuple[int, ...] = ()  # a pipe for what is moved and not copied
+        self.moves = hasattr(os, "splice")
         for fd in {fd_in, fd_out}:
             os.set_blocking(fd, False)
             guest.private.add(fd)
@@ -160,13 +162,47 @@ class Connection:
         if len(self.unsent) == 2:
             self.flush()
 
+    def send_moved(self, kind: int, ident: int, fd: int, size: int) -> int:
+        """Send what a pipe holds, at most `size` bytes, without a copy; return how much that was.
+
+        It goes through a pipe of our own, which tells how much it is: what wrote it could also take it
+        back out of the pipe where it was.
+        """
+        if not self.open or not self.moves:
+            return 0
+        try:
+            if not self.reservoir:
+                self.reservoir = os.pipe()
+                self.guest.private.update(self.reservoir)
+                grow(self.reservoir[1])
+                grow(self.fd_out)
+            count = os.splice(fd, self.reservoir[1], size, flags=os.SPLICE_F_NONBLOCK)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            self.moves = False  # not every kernel can
+            return 0
+        if count:
+            self.unsent += (HEADER.pack(count, kind, ident), count)
+            self.unsent_size += HEADER.size + count
+            if len(self.unsent) == 2:
+                self.flush()
+        return count
+
     def flush(self) -> None:
         try:
             while self.unsent:
-                sent = os.writev(self.fd_out, self.unsent[:64])
+                first = self.unsent[0]
+                if isinstance(first, int):
+                    self.move(first)
+                    continue
+                end = 1
+                while end < min(64, len(self.unsent)) and not isinstance(self.unsent[end], int):
+                    end += 1
+                sent = os.writev(self.fd_out, self.unsent[:end])
                 self.unsent_size -= sent
                 done = 0
-                while done < len(self.unsent) and sent >= len(self.unsent[done]):
+                while done < end and sent >= len(self.unsent[done]):
                     sent -= len(self.unsent[done])
                     done += 1
                 del self.unsent[:done]
@@ -182,6 +218,20 @@ class Connection:
             paused, self.paused = self.paused, []
             for resume in paused:
                 resume()
+
+    def move(self, size: int) -> None:
+        """Move what is next, `size` bytes in the reservoir, to the host."""
+        try:
+            sent = os.splice(self.reservoir[0], self.fd_out, size, flags=os.SPLICE_F_NONBLOCK)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOSYS):
+                raise
+            self.moves = False  # not to what the host is behind; so what was moved is copied
+            data = os.read(self.reservoir[0], size)
+            self.unsent[:1] = [data, size - len(data)] if len(data) < size else [data]
+            return
+        self.unsent_size -= sent
+        self.unsent[:1] = [size - sent] if sent < size else []
 
     def want_writable(self, wanted: bool) -> None:
         if self.fd_in == self.fd_out:
@@ -230,13 +280,23 @@ class Connection:
         if not self.open:
             return
         self.open = False
-        for fd in {self.fd_in, self.fd_out}:
+        for fd in {self.fd_in, self.fd_out, *self.reservoir}:
             self.guest.unwatch(fd)
             self.guest.private.discard(fd)
             os.close(fd)
         for operation in list(self.operations.values()):
             operation.abort()
         self.guest.on_closed(self)
+
+
+def grow(fd: int) -> None:
+    """Have a pipe hold more."""
+    import fcntl
+
+    try:
+        fcntl.fcntl(fd, 1031, PIPE_SIZE)  # F_SETPIPE_SZ
+    except OSError:
+        pass  # no pipe, or over the user's quota of pipe memory: slower, nothing else
 
 
 class Pipe:
@@ -270,16 +330,27 @@ class Pipe:
             command.guest.unwatch(self.fd)
             command.connection.paused.append(self.resume)
             return
-        data = self.take(min(CHUNK, command.credit))
-        if data:
-            command.credit -= len(data)
+        size = self.forward(min(CHUNK, command.credit))
+        if size:
+            command.credit -= size
             if self.left is not None:
-                self.left = max(0, self.left - len(data))
-            command.connection.send(self.kind, command.ident, data)
-            if len(data) >= 65536 and not self.grown:
+                self.left = max(0, self.left - size)
+            if size >= 65536 and not self.grown:
                 self.grown = True
-                self.grow()
+                grow(self.fd)
         command.finish_if_done()
+
+    def forward(self, size: int) -> int:
+        """Send some of what is there to the host, and return how much."""
+        command = self.command
+        if self.grown:
+            moved = command.connection.send_moved(self.kind, command.ident, self.fd, size)
+            if moved:
+                return moved
+        data = self.take(size)
+        if data:
+            command.connection.send(self.kind, command.ident, data)
+        return len(data)
 
     def take(self, size: int) -> bytes:
         try:
@@ -292,14 +363,6 @@ class Pipe:
             self.command.guest.close_fd(self.fd)
             self.fd = -1
         return data
-
-    def grow(self) -> None:
-        import fcntl
-
-        try:
-            fcntl.fcntl(self.fd, 1031, PIPE_SIZE)  # F_SETPIPE_SZ
-        except OSError:
-            pass  # over the user's quota of pipe memory: slower, nothing else
 
     def owe_what_is_there(self) -> None:
         import fcntl

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 
 from sandboxio.protocols import AsyncSandbox
 from sandboxio_e2b import E2BBackend
+from sandboxio_e2b._driver import E2BDriver
 from sandboxio_testing.e2b import Fault, LocalE2B
 
 SEED = 20261129
@@ -79,7 +81,8 @@ async def test_creates_cancelled_at_any_moment_leave_no_sandbox(
 
 async def create_cancelled(backend: E2BBackend, delay: float) -> None:
     with anyio.move_on_after(delay):
-        async with await backend.create(timeout=60) as sandbox:
+        # For longer than a test waits until there is none: one that is left must not end by itself.
+        async with await backend.create(timeout=300) as sandbox:
             await sandbox.run(["true"])
 
 
@@ -111,6 +114,39 @@ async def test_create_cancelled_in_the_middle_of_a_request_leaves_no_sandbox(
                 await anyio.sleep(0.01)
             group.cancel_scope.cancel()
         await none_is_left(server)
+
+
+async def test_create_cancelled_before_its_answer_is_taken_leaves_no_sandbox(
+    backend: E2BBackend, server: LocalE2B
+) -> None:
+    server.add(Fault(route="GET /sandboxes/*", delay=0.5))
+    asked_before = len(server.seen())
+
+    def is_asked() -> bool:
+        return any(
+            request.path.startswith("/sandboxes/") for request in server.seen()[asked_before:]
+        )
+
+    with anyio.fail_after(BOUND):
+        async with anyio.create_task_group() as group:
+            group.start_soon(create_cancelled, backend, BOUND)
+            while not is_asked():  # noqa: ASYNC110 - the server has no event for it
+                await anyio.sleep(0.01)
+            finish_in_the_portal(backend)
+            group.cancel_scope.cancel()
+        await none_is_left(server)
+
+
+def finish_in_the_portal(backend: E2BBackend) -> None:
+    """Let all calls of E2B come to their end while the caller's event loop stands still."""
+
+    async def finish() -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.wait(others, timeout=BOUND)
+
+    driver = backend._driver
+    assert isinstance(driver, E2BDriver)
+    driver._portal._submit(finish).result(BOUND)
 
 
 @pytest.mark.slow

@@ -122,6 +122,8 @@ class E2BDriver:
         )
         self._portal.spawn(guest.prepare)
         secrets = tuple(request.env[name] for name in sorted(request.secret_names))
+        # Not before: a caller who is cancelled while the answer is on its way here has no sandbox.
+        self._creates.pop(request.name, None)
         return E2BSandbox(self._portal, client, native, guest, policy, secrets)
 
     async def _create(
@@ -146,7 +148,6 @@ class E2BDriver:
         info = await client.info(native.sandbox_id)
         if info is None:
             raise CreationError("E2B had the sandbox no more as soon as it was created.")
-        del self._creates[request.name]
         return native, info
 
     async def attach(self, sandbox_id: str) -> E2BSandbox:

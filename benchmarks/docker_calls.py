@@ -2,18 +2,23 @@
 
     python benchmarks/docker_calls.py [IMAGE]
 
-Prints medians in milliseconds, the middle half of the samples, and how many times faster we are.
+Prints medians in milliseconds, the middle half of the samples, and how many times faster we are; then
+how fast a large file goes up and down, and how much the host's memory grows meanwhile.
 """
 
 from __future__ import annotations
 
 import io
+import resource
 import statistics
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
+from random import randbytes
 from typing import Any
 
 import anyio
@@ -26,6 +31,8 @@ CREATES = 7
 CALLS = 25
 CONCURRENT = 300
 BULK = 256 << 20
+LARGE = 1 << 30
+TRANSFERS = 3
 
 
 def spread(samples: list[float]) -> str:
@@ -168,5 +175,57 @@ async def output(sandbox: Any, container: Any) -> None:
     print(f"\nstreamed output: {ours:.0f} MB/s, docker-py {theirs:.0f} MB/s ({ours / theirs:.2f})")
 
 
+def grown() -> float:
+    """How much this process has ever used, in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+async def transfers(image: str, folder: Path) -> None:
+    """Take a large file up and down again, both ways in turn."""
+    client: Any = docker.DockerClient(version="auto")
+    local, back, packed = folder / "local", folder / "back", folder / "packed.tar"
+    with local.open("wb") as file:
+        for _ in range(LARGE >> 20):
+            file.write(randbytes(1 << 20))
+    with tarfile.open(packed, "w") as tar:
+        tar.add(local, "theirs")
+    speeds: dict[str, list[float]] = {}
+
+    def note(what: str, began: float) -> None:
+        speeds.setdefault(what, []).append(LARGE / (time.perf_counter() - began) / (1 << 20))
+
+    async with await DockerBackend(image=image).create(timeout=900) as sandbox:
+        container: Any = client.containers.get(sandbox.id)
+        before = grown()
+        for turn in range(TRANSFERS):
+            began = time.perf_counter()
+            await sandbox.files.upload(local, "ours")
+            note("upload", began)
+            began = time.perf_counter()
+            await sandbox.files.download("ours", back)
+            note("download", began)
+            assert back.stat().st_size == LARGE
+            if turn == 0:
+                print(
+                    f"\nmemory of the host while 1 GiB goes up and down: +{grown() - before:.0f} MiB"
+                )
+            began = time.perf_counter()
+            with packed.open("rb") as file:
+                container.put_archive("/work", file)
+            note("put_archive", began)
+            began = time.perf_counter()
+            with back.open("wb") as file:
+                for piece in container.get_archive("/work/theirs")[0]:
+                    file.write(piece)
+            note("get_archive", began)
+    for ours, theirs in (("upload", "put_archive"), ("download", "get_archive")):
+        ratio = statistics.median(speeds[ours]) / statistics.median(speeds[theirs])
+        figures = [f"{name} {sorted(map(round, speeds[name]))}" for name in (ours, theirs)]
+        print(f"1 GiB, MiB/s: {figures[0]}, {figures[1]} ({ratio:.2f})")
+
+
 if __name__ == "__main__":
-    anyio.run(main, sys.argv[1] if len(sys.argv) > 1 else IMAGE)
+    chosen = sys.argv[1] if len(sys.argv) > 1 else IMAGE
+    anyio.run(main, chosen)
+    with tempfile.TemporaryDirectory() as temporary:
+        anyio.run(transfers, chosen, Path(temporary))

@@ -33,6 +33,7 @@ RAW = frozenset((STDIN, OUT, ERR, DATA))
 
 UNSIZED = 1 << 26  # most bytes that are read of a file without a size, as those of /proc are
 CHUNK = 1 << 18  # bytes read from a pipe or a file at once
+MUCH = 1 << 16  # bytes from which on it pays to move them and not to copy them
 PIPE_SIZE = 1 << 20  # asked for once a pipe was seen full; the kernel's limit for users
 HIGH_WATER = 1 << 21  # unsent bytes of a connection above which its producers pause
 SLICE = 256  # directory entries handled before others get their turn
@@ -141,7 +142,9 @@ class Connection:
         self.ready = not primary
         self.open = True
         self.operations: Dict[int, Any] = {}
-        self.buffer = bytearray()
+        self.buffer = b""
+        self.content = self.content_of = self.left = 0  # what a content frame still brings
+        self.grown = False
         self.unsent: List[Any] = []
         self.unsent_size = 0
         self.paused: List[Callable[[], None]] = []
@@ -163,7 +166,7 @@ class Connection:
             self.flush()
 
     def send_moved(self, kind: int, ident: int, fd: int, size: int) -> int:
-        """Send what a pipe holds, at most `size` bytes, without a copy; return how much that was.
+        """Send of a pipe or a file, at most `size` bytes, without a copy; return how much that was.
 
         It goes through a pipe of our own, which tells how much it is: what wrote it could also take it
         back out of the pipe where it was.
@@ -248,8 +251,19 @@ class Connection:
         if self.open and events & (select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR):
             self.receive()
 
+    def move_content(self) -> int:
+        """Move what comes next into the file that it is for; 0 if it has to be read."""
+        writer = self.operations.get(self.content_of)
+        if self.moves and self.left >= MUCH and isinstance(writer, Writer):
+            return writer.move_from(self.fd_in, self.left)
+        return 0
+
     def receive(self) -> None:
         try:
+            moved = self.move_content()
+            if moved:
+                self.left -= moved
+                return
             data = os.read(self.fd_in, CHUNK)
         except BlockingIOError:
             return
@@ -258,23 +272,38 @@ class Connection:
         if not data:
             self.close()
             return
-        self.buffer += data
+        if self.buffer:
+            data = self.buffer + data
         at = 0
-        while self.open and len(self.buffer) - at >= HEADER.size:
-            length, kind, ident = HEADER.unpack_from(self.buffer, at)
-            end = at + HEADER.size + length
+        while self.open and (self.left or len(data) - at >= HEADER.size):
+            if self.left:  # of content, which is taken as it comes
+                part = memoryview(data)[at : at + self.left]
+                if not part:
+                    break
+                at += len(part)
+                self.left -= len(part)
+                self.guest.on_content(self, self.content, self.content_of, part)
+                continue
+            length, kind, ident = HEADER.unpack_from(data, at)
             if length > MAX_PAYLOAD:
                 self.close()
                 return
-            if len(self.buffer) < end:
+            start, end = at + HEADER.size, at + HEADER.size + length
+            if kind in RAW:
+                self.content, self.content_of, self.left = kind, ident, length
+                at = start
+                if length >= MUCH and not self.grown:
+                    self.grown = True
+                    grow(self.fd_in)
+                continue
+            if len(data) < end:
                 break
-            payload = bytes(self.buffer[at + HEADER.size : end])
             at = end
             try:
-                self.guest.on_frame(self, kind, ident, payload)
+                self.guest.on_frame(self, kind, ident, data[start:end])
             except (ValueError, LookupError, TypeError, AttributeError):
                 self.close()  # no host of ours sends that
-        del self.buffer[:at]
+        self.buffer = data[at:]
 
     def close(self) -> None:
         if not self.open:
@@ -335,7 +364,7 @@ class Pipe:
             command.credit -= size
             if self.left is not None:
                 self.left = max(0, self.left - size)
-            if size >= 65536 and not self.grown:
+            if size >= MUCH and not self.grown:
                 self.grown = True
                 grow(self.fd)
         command.finish_if_done()
@@ -632,11 +661,11 @@ class Command:
         for pipe in starved:
             pipe.resume()
 
-    def on_stdin(self, data: bytes) -> None:
+    def on_stdin(self, part: memoryview) -> None:
         if self.stdin_fd < 0:
-            self.connection.send(CREDIT, self.ident, {"n": len(data)})
+            self.connection.send(CREDIT, self.ident, {"n": len(part)})
             return
-        self.stdin_data.append(data)
+        self.stdin_data.append(bytes(part))
         self.write_stdin(0)
 
     def on_stdin_eof(self) -> None:
@@ -970,20 +999,29 @@ class Reader:
             self.connection.paused.append(lambda: self.guest.soon(self.step))
             return
         try:
-            data = os.read(self.fd, min(CHUNK, self.credit, self.left))
+            sent = self.forward(min(CHUNK, self.credit, self.left))
         except OSError as error:
             self.end(error)
             return
-        self.credit -= len(data)
-        self.left -= len(data)
-        if data:
-            self.connection.send(DATA, self.ident, data)
+        self.credit -= sent
+        self.left -= sent
         if self.unsized and self.left == 0:
             self.end(OSError(errno.EFBIG, ""))
-        elif not data or self.left == 0:
+        elif not sent or self.left == 0:
             self.end(None)
         else:
             self.guest.soon(self.step)
+
+    def forward(self, size: int) -> int:
+        """Send some of the rest to the host, and return how much."""
+        if self.left >= MUCH and not self.unsized:
+            moved = self.connection.send_moved(DATA, self.ident, self.fd, size)
+            if moved:
+                return moved
+        data = os.read(self.fd, size)
+        if data:
+            self.connection.send(DATA, self.ident, data)
+        return len(data)
 
     def credited(self, n: int) -> None:
         self.credit += n
@@ -1037,21 +1075,39 @@ class Writer:
                 self.owner = info.st_uid, info.st_gid
         name = b".sandboxio-%d-%d" % (id(connection), ident)
         self.temporary = os.path.join(os.path.dirname(target), name)
+        self.written = 0  # and not credited yet
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         self.fd = os.open(self.temporary, flags, 0o600)
         guest.private.add(self.fd)
 
-    def on_data(self, data: bytes) -> None:
+    def move_from(self, fd: int, size: int) -> int:
+        """Write of a pipe, at most `size` bytes, and return how much; 0 if they have to be read."""
+        if self.fd < 0:
+            return 0
+        try:
+            moved: int = os.splice(fd, self.fd, size, flags=os.SPLICE_F_NONBLOCK)
+        except OSError:
+            return 0  # reading and writing says what it was
+        self.has_written(moved)
+        return moved
+
+    def on_data(self, part: memoryview) -> None:
         if self.fd < 0:
             return
+        size = len(part)
         try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(self.fd, view) :]
+            while part:
+                part = part[os.write(self.fd, part) :]
         except OSError as error:
             self.end(error)
             return
-        self.connection.send(CREDIT, self.ident, {"n": len(data)})
+        self.has_written(size)
+
+    def has_written(self, size: int) -> None:
+        self.written += size
+        if self.written >= CHUNK:  # its host has more than that to spend
+            self.connection.send(CREDIT, self.ident, {"n": self.written})
+            self.written = 0
 
     def on_end(self) -> None:
         try:
@@ -1431,10 +1487,6 @@ class Guest:
 
     def on_frame(self, connection: Connection, kind: int, ident: int, payload: bytes) -> None:
         operation = connection.operations.get(ident)
-        if kind in RAW:
-            if operation is not None:
-                (operation.on_stdin if kind == STDIN else operation.on_data)(payload)
-            return
         request: Any = decode(payload) if payload else {}
         if kind == INIT:
             self.on_init(connection, request)
@@ -1455,6 +1507,14 @@ class Guest:
             operation.on_end()
         elif kind in (KILL, ABORT):
             operation.abort()
+
+    def on_content(self, connection: Connection, kind: int, ident: int, part: memoryview) -> None:
+        operation = connection.operations.get(ident)
+        if operation is not None:
+            try:
+                (operation.on_stdin if kind == STDIN else operation.on_data)(part)
+            except (ValueError, LookupError, TypeError, AttributeError):
+                connection.close()  # no host of ours sends that
 
     def begin(self, connection: Connection, kind: int, ident: int, request: Any) -> None:
         if kind in (START, READ, WRITE):

@@ -12,6 +12,8 @@ import sandboxio
 from sandboxio import ExecResult, ExecutionTimeout, NetworkPolicy
 from sandboxio.testing import FakeBackend
 
+pytestmark = pytest.mark.anyio
+
 # --- the code under test: what your agent calls
 
 

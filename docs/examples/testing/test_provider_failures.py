@@ -8,6 +8,8 @@ import sandboxio
 from sandboxio import Capability, RateLimitError, SandboxGone
 from sandboxio.testing import FakeBackend
 
+pytestmark = pytest.mark.anyio
+
 
 async def patient_create(pauses: list[float], attempts: int = 3) -> sandboxio.AsyncSandbox:
     """Create a sandbox, and ask again when the provider throttles."""

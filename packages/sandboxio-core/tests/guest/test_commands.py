@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 from typing import Any
 
 import pytest
 
 from sandboxio.errors import ConfigurationError, FileSystemError, PathNotFound
 from sandboxio.protocols import AsyncSandbox
+from sandboxio.spi import DriverBackend
 
 MIB = 1 << 20
 
@@ -255,7 +257,18 @@ async def test_commands_start_in_a_session_of_their_own_without_stray_descriptor
     assert session == shell
 
 
-async def test_signals_have_their_default_meaning(sandbox: AsyncSandbox) -> None:
+async def test_signals_have_their_default_meaning(with_host_driver: Any, guest_python: str) -> None:
+    """Also for what a shell starts in the background, which ignores two of them."""
+    before = signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+    try:
+        with with_host_driver(guest_python) as driver:
+            async with await DriverBackend(driver).create(timeout=60) as sandbox:
+                await check_signals(sandbox)
+    finally:
+        signal.signal(signal.SIGQUIT, before)
+
+
+async def check_signals(sandbox: AsyncSandbox) -> None:
     status = (await sandbox.run(["cat", "/proc/self/status"])).stdout
     fields: dict[str, Any] = dict(line.split(":\t", 1) for line in status.splitlines())
     # 32 and 33 belong to the C library; they are as the test run itself was started with them.

@@ -809,7 +809,8 @@ def spawn(guest: Guest, argv: List[bytes], env: Dict[bytes, bytes]) -> int:
         path = env.get(b"PATH", b"/usr/local/bin:/usr/bin:/bin")
         places = [os.path.join(place or b".", name) for place in path.split(b":")]
     signals = guest.signals
-    ignored = [signals.SIGPIPE, signals.SIGXFSZ, signals.SIGINT, signals.SIGTERM, signals.SIGHUP]
+    # What we ignore, and what we were started with: a job in the background ignores SIGQUIT, too.
+    ignored = signals.valid_signals() - {signals.SIGKILL, signals.SIGSTOP}
     found: Optional[OSError] = None
     for place in places:
         try:

@@ -30,6 +30,16 @@ from .transport import Transport
 
 __all__ = ["GuestChannel", "GuestInit", "Operation"]
 
+LITTLE = 1 << 16
+"""Bytes that are little to take at once when more of the same frame is on its way."""
+
+TRICKLES = 8
+"""Times that only little was taken, from which on more is given the time to come. Waking up for
+each piece would take several times what moving it does, here and in each process that it came through."""
+
+GATHER = 0.0005
+"""Seconds that more is given. Event loops make it a millisecond."""
+
 MAX_ERRNO = 4095
 """The highest that the kernel gives."""
 
@@ -85,6 +95,7 @@ class GuestChannel:
         self._operations: dict[int, Operation] = {}
         self._last_ident = 0
         self._splitter = FrameSplitter()
+        self._trickled = 0
         self._unsent: deque[memoryview] = deque()
         self._failure: Callable[[], SandboxError] | None = None
         self._goodbye = ""
@@ -265,7 +276,14 @@ class GuestChannel:
         if self._splitter.backlog:
             await anyio.lowlevel.checkpoint()
             return b""
-        return await self._transport.receive() or None
+        if self._trickled >= TRICKLES and self._splitter.missing >= LITTLE:
+            await anyio.sleep(GATHER)
+        data = await self._transport.receive()
+        if len(data) >= LITTLE:
+            self._trickled = 0
+        elif self._splitter.missing >= LITTLE:
+            self._trickled += 1
+        return data or None
 
     async def _queue_up(
         self, queue: dict[anyio.Event, None], operation: Operation | None = None

@@ -30,7 +30,8 @@ class FrameSplitter:
         self._rest = b""
         self._head = (0, 0)
         self._parts: list[bytes | memoryview] = []
-        self._missing = 0
+        self.missing = 0
+        """Bytes that the frame still lacks of which a part has come."""
 
     def feed(self, data: bytes) -> Iterator[tuple[int, int, bytes]]:
         """Return the type, the id and the payload of each frame that is whole, at most `FRAMES_AT_ONCE`.
@@ -39,12 +40,12 @@ class FrameSplitter:
             Malformed: A frame is longer than its type may be.
         """
         at = 0
-        if self._missing:
-            piece = memoryview(data)[: self._missing]
+        if self.missing:
+            piece = memoryview(data)[: self.missing]
             at = len(piece)
-            self._missing -= at
+            self.missing -= at
             self._parts.append(piece)
-            if self._missing:
+            if self.missing:
                 if len(self._parts) > MAX_PARTS:
                     self._parts = [b"".join(self._parts)]
                 return
@@ -69,7 +70,7 @@ class FrameSplitter:
                 if length > SMALL_PAYLOAD:
                     self._head = kind, ident
                     self._parts.append(view[start:])
-                    self._missing = end - len(source)
+                    self.missing = end - len(source)
                     at = len(source)
                 break
             yield kind, ident, bytes(view[start:end])

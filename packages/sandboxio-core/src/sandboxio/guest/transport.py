@@ -19,14 +19,6 @@ BUFFER_SIZE = 1 << 20
 """Socket buffers asked for, so that a whole window can be under way. The kernel may give less."""
 
 
-TRICKLE = range(1 << 14, 1 << 16)
-"""Sizes of what was taken at once when much comes, but in pieces so small that waking up for each of
-them is what takes the time, here and wherever they came through."""
-
-GATHER = 0.0005
-"""Seconds in which more of such pieces come. Event loops make it a millisecond."""
-
-
 class Transport(Protocol):
     """One duplex byte stream to a guest. At most one task is in each method at a time."""
 
@@ -68,7 +60,6 @@ class SocketTransport:
         self._waiting = 0
         self._closed = False
         self._flooded = False
-        self._trickles = False
 
     async def receive(self) -> bytes:
         """Wait for bytes and return them; ``b""`` at the end."""
@@ -79,16 +70,11 @@ class SocketTransport:
         self._flooded = True
         while not self._closed:
             try:
-                data = self._socket.recv(RECEIVE_SIZE)
+                return self._socket.recv(RECEIVE_SIZE)
             except BlockingIOError:
                 with self._wait():
                     await anyio.wait_readable(self._socket)
-                    if self._trickles:
-                        await anyio.sleep(GATHER)
                 self._flooded = False
-            else:
-                self._trickles = len(data) in TRICKLE
-                return data
         return b""
 
     def send_nowait(self, data: memoryview) -> int:

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["ExecProcess"]
 
 LAST_WORDS = 1.0
-"""Seconds for the shell of a killed command to say that it has ended, or the engine of that shell."""
+"""Seconds for the shell of a killed command to say that it has ended."""
+
+DECIDED_BOUND = 5.0
+"""Seconds for the engine to tell of a shell that it has ended, when its output has."""
 
 MAX_PREAMBLE = 1 << 16
 """Bytes before a command says that it starts; only an engine that complains says anything else."""
@@ -223,7 +226,7 @@ class ExecProcess:
             SandboxUnreachable: It was not: the connection to it broke.
             SandboxError: The container has ended.
         """
-        code = await self._host.exit_code(self._ident, within=LAST_WORDS)
+        code = await self._host.exit_code(self._ident, within=DECIDED_BOUND)
         if code is not None and (code > SIGNALLED or not self._cut):
             return code
         raise SandboxUnreachable(

@@ -104,6 +104,16 @@ def processes() -> list[str]:
     return found
 
 
+def children() -> set[int]:
+    """Return the children of this process, whichever of its threads started them."""
+    while True:
+        tasks = list(Path("/proc/self/task").glob("*/children"))
+        try:
+            return {int(pid) for task in tasks for pid in task.read_text().split()}
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # a thread has ended, and its children are another's by now
+
+
 def namespaces() -> list[str]:
     """Return the namespaces that processes are in, and the named network namespaces."""
     kinds = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")

@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
+from leftovers import children
 from sandboxio.errors import ConnectError, CreationError
 from sandboxio.spi import ProvisionRequest
 from sandboxio_local import _bwrap, _state
@@ -28,11 +29,6 @@ Ask = Callable[[LocalDriver], ProvisionRequest]
 
 def open_descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
-
-
-def children() -> set[int]:
-    tasks = Path("/proc/self/task").glob("*/children")
-    return {int(pid) for task in tasks for pid in task.read_text().split()}
 
 
 def states_of(names: Iterable[str]) -> list[str]:

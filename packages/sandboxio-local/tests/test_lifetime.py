@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
+from leftovers import children
 from sandboxio.errors import SandboxGone
 from sandboxio.spi import ProvisionRequest
 from sandboxio_local import _record, _state
@@ -199,11 +200,6 @@ async def test_warden_of_an_expired_sandbox_is_no_zombie(
     assert children() == before
     sandbox.channel.close()
     await sandbox.terminate()
-
-
-def children() -> set[int]:
-    tasks = Path("/proc/self/task").glob("*/children")
-    return {int(pid) for task in tasks for pid in task.read_text().split()}
 
 
 def state_of(pid: int) -> str:

@@ -143,8 +143,6 @@ async def test_next_create_collects_what_a_killed_warden_left(
     await until(owner.left_nothing)
 
 
-# A thread of the event loop's may be there, and has nothing to do with what is forked here.
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 async def test_sandbox_that_somebody_else_is_removing_is_ended(
     make: Make, driver: LocalDriver
 ) -> None:
@@ -159,6 +157,8 @@ async def test_sandbox_that_somebody_else_is_removing_is_ended(
         assert not sandbox.native.directory.exists()
 
 
+# A thread of the event loop's may be there, and has nothing to do with what is forked here.
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 async def test_fork_of_the_owner_does_not_keep_the_sandbox(make: Make) -> None:
     """A forked child holds copies of every descriptor; it is no owner."""
     sandbox = await make()

@@ -8,7 +8,6 @@ from typing import Final
 
 import anyio
 
-from sandboxio.errors import ConnectError
 from sandboxio_local._garbage import collect_ended, collect_soon
 from sandboxio_local._processes import open_process, send
 from sandboxio_local._state import StateDirectory
@@ -41,11 +40,7 @@ async def end(state: StateDirectory) -> None:
     if warden is not None and not await _ask(*warden):
         for process in state.processes().values():
             send(*process, signal.SIGKILL)
-    if not await collect_ended(state):
-        raise ConnectError(
-            f"The sandbox {state.id} could not be ended: a process of it does not die.",
-            hint=f"Look for processes in uninterruptible sleep; its state is in {state.path}.",
-        )
+    await collect_ended(state)
 
 
 async def _ask(pid: int, started: int) -> bool:

@@ -9,6 +9,7 @@ from typing import Final
 
 import anyio
 
+from sandboxio.errors import ConnectError
 from sandboxio_local._processes import alive, send, start_time
 from sandboxio_local._record import MADE, groups_of
 from sandboxio_local._state import StateDirectory
@@ -69,17 +70,24 @@ async def collect_soon(state: StateDirectory) -> None:
         await anyio.to_thread.run_sync(collect, state, limiter=anyio.CapacityLimiter(1))
 
 
-async def collect_ended(state: StateDirectory) -> bool:
-    """Remove a sandbox whose warden has ended; whether nothing of it is left.
+async def collect_ended(state: StateDirectory) -> None:
+    """Remove a sandbox whose warden has ended.
 
     Whoever makes or lists sandboxes may be removing it just now, and has the lock until it is gone.
+
+    Raises:
+        ConnectError: Something is still there.
     """
     with anyio.move_on_after(GONE_BOUND):
         await collect_soon(state)
         while state.path.exists():
             await anyio.sleep(GONE_PAUSE)
             await collect_soon(state)
-    return not state.path.exists()
+    if state.path.exists():
+        raise ConnectError(
+            f"The sandbox {state.id} could not be ended: a process of it does not die.",
+            hint=f"Look for processes in uninterruptible sleep; its state is in {state.path}.",
+        )
 
 
 async def collect_abandoned() -> None:

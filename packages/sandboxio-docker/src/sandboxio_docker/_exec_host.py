@@ -210,15 +210,16 @@ class ExecHost:
             SandboxError: The container has ended.
         """
         await self.raise_if_it_ends()
-        code: object = None
         with anyio.move_on_after(within):
-            while not isinstance(code, int):
-                await anyio.sleep(UNDECIDED_POLL)
+            while True:
                 state = await self.engine.exec_state(ident)
                 if state is None:
                     raise await self._autopsy() or SandboxGone("The sandbox ended.")
-                code = state.get("ExitCode")
-        return code & 0xFF if isinstance(code, int) else None
+                code: object = state.get("ExitCode")
+                if isinstance(code, int):
+                    return code & 0xFF
+                await anyio.sleep(UNDECIDED_POLL)
+        return None
 
     async def raise_if_it_ends(self) -> None:
         """Tell the end of the container from that of a command: at first both look the same.

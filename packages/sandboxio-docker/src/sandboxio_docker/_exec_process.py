@@ -31,11 +31,11 @@ MAX_EARLY = 1 << 24
 """Bytes of the command's stdout that may overtake the word on stderr that it starts: the engine reads
 the two apart from each other."""
 
-KILLED = 128 + 9
-"""Exit code of what was killed."""
-
 SIGNALLED = 128
 """Exit codes above are of what a signal has ended."""
+
+KILLED = SIGNALLED + 9
+"""Exit code of what was killed."""
 
 LATE = 99
 """Exit code of what watches over a command's deadline, when it had to end it."""

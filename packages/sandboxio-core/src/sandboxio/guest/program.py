@@ -150,6 +150,7 @@ class Connection:
         self.paused: List[Callable[[], None]] = []
         self.reservoir: Tuple[int, ...] = ()  # a pipe for what is moved and not copied
         self.moves = hasattr(os, "splice")
+        self.fed_by_pipe = os.fstat(fd_in).st_mode & 0o170000 == 0o010000  # or nothing moves in
         for fd in {fd_in, fd_out}:
             os.set_blocking(fd, False)
             guest.private.add(fd)
@@ -253,10 +254,10 @@ class Connection:
 
     def move_content(self) -> int:
         """Move what comes next into the file that it is for; 0 if it has to be read."""
+        if not (self.moves and self.fed_by_pipe and self.left >= MUCH):
+            return 0
         writer = self.operations.get(self.content_of)
-        if self.moves and self.left >= MUCH and isinstance(writer, Writer):
-            return writer.move_from(self.fd_in, self.left)
-        return 0
+        return writer.move_from(self.fd_in, self.left) if isinstance(writer, Writer) else 0
 
     def receive(self) -> None:
         try:

@@ -24,13 +24,13 @@ def test_end_of_input_loses_no_output(certificates: dict[str, Path]) -> None:
     server.load_cert_chain(folder / "server-cert.pem", folder / "server-key.pem")
     client = ssl.create_default_context(cafile=str(folder / "ca.pem"))
     heard: list[bytes] = []
-    half_closed = threading.Event()
+    all_sent = threading.Event()
 
     def serve() -> None:
         with server.wrap_socket(far, server_side=True) as sock:
             for line in (b"1\n", b"2\n", b"3\n"):
                 sock.sendall(line)
-            half_closed.set()
+            all_sent.set()
             heard.append(sock.recv(100))
             sock.sendall(b"4\n")
 
@@ -38,7 +38,7 @@ def test_end_of_input_loses_no_output(certificates: dict[str, Path]) -> None:
     serving.start()
     secured = Secured(near, client, "127.0.0.1")
     secured.shake_hands()
-    assert half_closed.wait(BOUND)
+    assert all_sent.wait(BOUND)
     ours.shutdown(socket.SHUT_WR)  # before it is looked for, so that both are seen at once
     pumping = threading.Thread(target=secured.pump, args=(plain,))
     pumping.start()

@@ -10,29 +10,39 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final, Literal
 
-Manner = Literal["silent", "refusing", "stuck", "cutting"]
-"""What it does: answer nothing at all, refuse to remove containers, never answer that, or end a
-connection before it passes on `CUT`."""
+Manner = Literal["silent", "refusing", "stuck", "cutting", "faithful"]
+"""What it does: answer nothing at all, refuse to remove containers, never answer that, end a
+connection before it passes on `CUT`, or all that it is asked."""
 
 CUT: Final = b"the connection ends before this"
 
 CHUNK: Final = 1 << 16
 
-REFUSAL: Final = b'{"message":"this engine removes nothing"}'
-REFUSED: Final = (
-    b"HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\n"
-    b"Content-Length: %d\r\n\r\n%s" % (len(REFUSAL), REFUSAL)
-)
+
+def refusal(why: str) -> bytes:
+    """Return an engine's answer that it could not do it."""
+    said = b'{"message":"%s"}' % why.encode()
+    return (
+        b"HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\n"
+        b"Content-Length: %d\r\n\r\n%s" % (len(said), said)
+    )
+
 
 # Its threads end when their connections do, and those when it is closed.
 JOIN_SECONDS: Final = 10.0
 
 
 class Proxy:
-    """One such engine, at a socket of its own."""
+    """One such engine, at a socket of its own.
 
-    def __init__(self, path: Path, manner: Manner) -> None:
+    `instead` sees what it is asked, and may answer it: the engine never hears of that.
+    """
+
+    def __init__(
+        self, path: Path, manner: Manner, instead: Callable[[bytes], bytes | None] | None = None
+    ) -> None:
         self._manner = manner
+        self._instead = instead
         self._engine = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")[7:]
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
@@ -68,17 +78,26 @@ class Proxy:
                     return
                 engine.connect(self._engine)
                 answers = self._start(self._answer, engine, client)
-                self._forward(client, engine)
-                answers.join()  # it ends with what the engine still says
+                try:
+                    self._forward(client, engine)
+                except OSError:
+                    # Or nothing would ever wake who waits for its answer: a close does not.
+                    engine.shutdown(socket.SHUT_RDWR)
+                    raise
+                finally:
+                    answers.join()  # it ends with what the engine still says
             with self._lock:
                 self._open -= {client, engine}
 
     def _forward(self, client: socket.socket, engine: socket.socket) -> None:
         while data := client.recv(CHUNK):
-            if self._manner == "cutting" or not data.startswith(b"DELETE "):
+            if self._instead is not None and (answer := self._instead(data)):
+                client.sendall(answer)
+                break  # the engine may have heard the beginning of it
+            if self._manner in ("cutting", "faithful") or not data.startswith(b"DELETE "):
                 engine.sendall(data)
             elif self._manner == "refusing":
-                client.sendall(REFUSED)
+                client.sendall(refusal("this engine removes nothing"))
         engine.shutdown(socket.SHUT_WR)
 
     def _answer(self, engine: socket.socket, client: socket.socket) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +13,7 @@ import anyio
 import docker.errors
 import pytest
 
-from docker_proxy import CUT, Proxy
+from docker_proxy import CUT, Proxy, refusal
 from dockerd import BUSYBOX_IMAGE
 from sandboxio import PIPE
 from sandboxio.errors import (
@@ -61,6 +62,30 @@ def kill(engine: Any, ref: str) -> None:
 
 def pause(engine: Any, ref: str) -> None:
     engine.pause(ref)
+    finish_starting(ref)
+
+
+def finish_starting(ref: str) -> None:
+    """Let the engine's own process leave a paused container, in which it was starting a command.
+
+    Frozen there, it holds a lock that unpausing, killing and removing the container wait for, and
+    nothing that the engine can be asked lets go of it.
+    """
+    for file, thaw, freeze in (
+        (Path("/sys/fs/cgroup/freezer/docker", ref, "freezer.state"), "THAWED", "FROZEN"),
+        (Path(f"/sys/fs/cgroup/system.slice/docker-{ref}.scope/cgroup.freeze"), "0", "1"),
+    ):
+        with suppress(OSError):  # its cgroup is somewhere else, or is gone
+            while any(starts(pid) for pid in (file.parent / "cgroup.procs").read_text().split()):
+                file.write_text(thaw)
+                os.sched_yield()
+                file.write_text(freeze)
+
+
+def starts(pid: str) -> bool:
+    with suppress(OSError):
+        return Path("/proc", pid, "comm").read_text().startswith("runc:")
+    return False
 
 
 async def run(sandbox: AsyncSandbox, began: Began, _: Path) -> None:
@@ -227,5 +252,43 @@ async def test_output_that_the_connection_lost_is_not_taken_for_all(tmp_path: Pa
                     await anext(process)
             left = await sandbox.run("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
             assert "sleep 86399" not in left.stdout
+    finally:
+        proxy.close()
+
+
+async def start(sandbox: AsyncSandbox) -> None:
+    await sandbox.run(["echo", LAST])
+
+
+async def read(sandbox: AsyncSandbox) -> None:
+    await sandbox.files.read(LAST)
+
+
+LAST = "the last thing it is asked"
+
+
+@pytest.mark.parametrize("operation", [start, read])
+async def test_refusal_to_start_something_in_a_sandbox_that_ends_says_that_it_ends(
+    engine: Any, tmp_path: Path, operation: Callable[[AsyncSandbox], Coroutine[Any, Any, None]]
+) -> None:
+    """The runtime knows before the engine does, and has words of its own for it."""
+    refused = threading.Event()
+
+    def instead(asked: bytes) -> bytes | None:
+        if LAST.encode() in asked and not refused.is_set():
+            refused.set()
+            return refusal("OCI runtime exec failed: cannot exec in a stopped container")
+        if b"/exec HTTP/" in asked and refused.is_set():  # the engine shall notice now, not before
+            for ref in ours(engine):
+                kill(engine, ref)
+        return None
+
+    path = tmp_path / "engine"
+    proxy = Proxy(path, "faithful", instead)
+    try:
+        backend = DockerBackend(image=BUSYBOX_IMAGE, host=f"unix://{path}")
+        async with await backend.create(timeout=90) as sandbox:
+            with anyio.fail_after(BOUND), pytest.raises(SandboxGone):
+                await operation(sandbox)
     finally:
         proxy.close()

@@ -12,7 +12,7 @@ import stat
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
-from sandboxio.errors import FileSystemError, SandboxCorrupted
+from sandboxio.errors import FileSystemError, ProviderError, SandboxCorrupted
 from sandboxio.guest.files import MAX_ENTRIES, file_error
 from sandboxio.models import FileInfo
 from sandboxio.spi import Command, FileMeta, ProcessDriver, run_to_the_end
@@ -124,16 +124,19 @@ class ExecFiles:
         self._host = host
 
     async def _start(self, script: str, *arguments: str, stdin: bool = False) -> ProcessDriver:
-        return await self._host.start(
-            Command(
-                argv=("/bin/sh", "-c", script, "files", *arguments),
-                env={},
-                cwd="/",
-                stdin=b"",
-                keep_stdin_open=stdin,
-                timeout=TRANSFER_BOUND if stdin else SMALL_BOUND,
-            )
+        command = Command(
+            argv=("/bin/sh", "-c", script, "files", *arguments),
+            env={},
+            cwd="/",
+            stdin=b"",
+            keep_stdin_open=stdin,
+            timeout=TRANSFER_BOUND if stdin else SMALL_BOUND,
         )
+        try:
+            return await self._host.start(command)
+        except ProviderError:
+            await self._host.raise_if_it_ends()
+            raise
 
     async def _run(self, path: str, script: str, *arguments: str) -> bytes:
         """Run a script to its end and return what it printed."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import anyio
 
-from sandboxio.errors import ProcessLimitExceeded, ProviderError, SandboxGone, SandboxUnreachable
+from sandboxio.errors import ProcessLimitExceeded, ProviderError, SandboxUnreachable
 from sandboxio.models import OutputChunk
 from sandboxio.spi import Command, ExitCause, ProcessExit, file_error
 
@@ -103,16 +103,15 @@ class ExecProcess:
             if not pieces or len(held) > MAX_PREAMBLE or len(said) > MAX_EARLY:
                 raise self._not_started(bytes(said + held))
 
-    def _not_started(self, said: bytes) -> Exception:
+    def _not_started(self, said: bytes) -> ProviderError | ProcessLimitExceeded:
         text = said.decode("utf-8", "replace").strip()[:500]
         if "resource temporarily unavailable" in text.lower():
             return ProcessLimitExceeded(
                 "The sandbox may not start another process.", limit="processes"
             )
-        if not text or "in a stopped state" in text:
-            # The second is what a runtime says whose container ended while it was asked.
-            return SandboxGone("The sandbox ended before the command started.")
-        return ProviderError(f"The Docker Engine could not start the command: {text}")
+        return ProviderError(
+            f"The Docker Engine could not start the command: {text or 'it said nothing'}"
+        )
 
     async def receive(self) -> OutputChunk | None:
         """Return the next output of the command itself."""

@@ -94,6 +94,7 @@ class ExecSandbox(ExecFiles):
                 raise ProcessLimitExceeded(
                     "The sandbox may not start another process.", limit="processes"
                 ) from error
+            await self._host.raise_if_it_ends()
             raise
         return CappedProcess(process, self._container, before)
 

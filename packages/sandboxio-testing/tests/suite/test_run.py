@@ -269,3 +269,41 @@ class TestMine(BackendContract):
     tests = clause(report, "exec.last-line")["tests"]
     assert sorted(tests.values()) == ["passed", "skipped"]
     result.stdout.fnmatch_lines(["*does not support trio*"])
+
+
+def test_property_clauses_are_not_blamed_for_what_another_thread_does(run: Any) -> None:
+    """An adapter's SDK may use `random` in a thread of its own, while hypothesis looks at it."""
+    result, _ = run(
+        """
+import random, sys, threading
+import pytest
+from sandboxio_testing.suite.properties import PropertyContract
+
+
+@pytest.fixture(autouse=True)
+def another_thread():
+    over = threading.Event()
+
+    def draw():
+        while not over.is_set():
+            random.random()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    thread = threading.Thread(target=draw)
+    thread.start()
+    yield
+    over.set()
+    thread.join()
+    sys.setswitchinterval(interval)
+
+
+class TestFake(PropertyContract):
+    backend = lambda: fake
+    witness = Witness
+""",
+        "-W",
+        "error::hypothesis.errors.HypothesisWarning",
+        clauses="stdin.given",
+    )
+    result.assert_outcomes(passed=2)

@@ -11,6 +11,7 @@ witness = MyWitness
 from __future__ import annotations
 
 import secrets
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -43,6 +44,12 @@ FILE_NAMES = st.text(
 
 class PropertyContract(ContractBase):
     """Arguments, environment and files, each with any input."""
+
+    # It compares what `random` is like before and after it has made an input, and takes what another
+    # thread of the process did meanwhile, such as an SDK's, for its own.
+    pytestmark: ClassVar[Any] = pytest.mark.filterwarnings(
+        "ignore:Do not use the .random. module inside strategies"
+    )
 
     @pytest.mark.clause("exec.arguments-are-data")
     @EXAMPLES

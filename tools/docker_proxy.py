@@ -24,7 +24,7 @@ def refusal(why: str) -> bytes:
     said = b'{"message":"%s"}' % why.encode()
     return (
         b"HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\n"
-        b"Content-Length: %d\r\n\r\n%s" % (len(said), said)
+        b"Connection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(said), said)
     )
 
 

@@ -49,6 +49,7 @@ def test_process_that_merely_mentions_our_name_is_not_ours() -> None:
 
 def test_namespace_of_a_process_is_seen() -> None:
     script = "readlink /proc/self/ns/uts >&2; echo ready; read line"
+    before = leftovers.snapshot()  # now, as the kernel gives the number of a dead one again
     with subprocess.Popen(
         ["unshare", "--user", "--uts", "bash", "-c", script],
         stdin=subprocess.PIPE,
@@ -62,7 +63,7 @@ def test_namespace_of_a_process_is_seen() -> None:
             process.kill()
             pytest.skip(f"no user namespaces here: {process.stderr.read().decode().strip()}")
         name = process.stderr.readline().decode().strip()
-        seen = leftovers.new_since(BEFORE, leftovers.snapshot())
+        seen = leftovers.new_since(before, leftovers.snapshot())
         process.kill()
     assert f"namespace: {name}" in seen
 

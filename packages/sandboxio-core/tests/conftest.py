@@ -43,8 +43,9 @@ from sandboxio.spi import (
     SocketTransport,
 )
 
-# No database of failing examples: the tree may belong to another user than the one who tests.
-hypothesis.settings.register_profile("sandboxio", database=None)
+# No database of failing examples: the tree may belong to another user than the one who tests. No
+# deadline for an example: the machine may be busy.
+hypothesis.settings.register_profile("sandboxio", database=None, deadline=None)
 hypothesis.settings.load_profile("sandboxio")
 
 END_BOUND = 20.0

@@ -55,6 +55,12 @@ def others(api: Any) -> tuple[list[str], list[str], list[str]]:
     return networks, volumes, made
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a busy engine take its time to remove a container."""
+    monkeypatch.setenv("SBX_TEARDOWN_GRACE", "20")
+
+
 @pytest.fixture(scope="session")
 def need() -> Callable[[str], None]:
     """Skips without a program of Debian's, by name; fails if an engine was promised here."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandboxio_docker._demux import BadFrame, Demultiplexer
@@ -21,6 +21,7 @@ def joined(pieces: list[tuple[str, memoryview]]) -> dict[str, bytes]:
     return found
 
 
+@settings(deadline=None)
 @given(frames, st.lists(st.integers(1, 30), max_size=60))
 def test_every_byte_arrives_in_order_in_its_stream(
     sent: list[tuple[int, bytes]], cuts: list[int]
@@ -39,6 +40,7 @@ def test_every_byte_arrives_in_order_in_its_stream(
     assert joined(pieces) == expected
 
 
+@settings(deadline=None)
 @given(st.binary(min_size=8, max_size=200))
 def test_what_is_no_framing_is_refused_or_understood(data: bytes) -> None:
     try:

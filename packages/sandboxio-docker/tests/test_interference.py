@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -35,6 +36,9 @@ SESSION = f"io.sandboxio.session={os.getpid()}"
 BOUND = 60.0
 """Seconds for what takes a few; the machine may be busy."""
 
+DEADLINE = 12.0
+"""Seconds of a command's deadline that is meant to pass, but not before something interferes."""
+
 LARGE = 64 << 20
 """Bytes of a transfer; what interferes with it comes before it can be over."""
 
@@ -62,7 +66,14 @@ def kill(engine: Any, ref: str) -> None:
 
 def pause(engine: Any, ref: str) -> None:
     engine.pause(ref)
-    finish_starting(ref)
+    settled_at = time.monotonic() + STARTING
+    while time.monotonic() < settled_at:
+        finish_starting(ref)
+        time.sleep(0.01)
+
+
+STARTING = 1.0
+"""Seconds in which the engine's process, on its way already, may still enter a paused container."""
 
 
 def finish_starting(ref: str) -> None:
@@ -95,11 +106,11 @@ async def run(sandbox: AsyncSandbox, began: Began, _: Path) -> None:
 
     async with anyio.create_task_group() as group:
         group.start_soon(when_it_runs)
-        await sandbox.run("touch it-runs; sleep 300", timeout=5)
+        await sandbox.run("touch it-runs; sleep 300", timeout=DEADLINE)
 
 
 async def stream(sandbox: AsyncSandbox, began: Began, _: Path) -> None:
-    async with sandbox.stream("echo here; sleep 300", timeout=5) as process:
+    async with sandbox.stream("echo here; sleep 300", timeout=DEADLINE) as process:
         async for _chunk in process:
             await began()
 
@@ -179,8 +190,9 @@ async def test_sandbox_that_is_ended_by_another_is_gone(
 
 
 async def test_paused_sandbox_keeps_the_deadline_and_can_be_killed(
-    engine: Any, either: DockerBackend, tmp_path: Path
+    engine: Any, either: DockerBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("SBX_TEARDOWN_GRACE", "5")  # nothing that is paused can be killed in time
     seen = await struck(engine, either, tmp_path, pause, (run, stream))
     there = ours(engine)
     with anyio.fail_after(BOUND):

@@ -99,7 +99,7 @@ async def test_end_of_a_further_connection_ends_its_commands_only(
 
 
 async def test_lifetime_ends_it_and_the_error_says_so(backend: DriverBackend, gone: Gone) -> None:
-    sandbox = await backend.create(timeout=1)
+    sandbox = await backend.create(timeout=4)
     native: Any = sandbox.native
     with anyio.fail_after(BOUND), pytest.raises(SandboxGone, match="lifetime is over"):
         await sandbox.run(["sleep", "1000"])
@@ -113,7 +113,7 @@ async def test_lifetime_ends_what_has_no_lease_too(
     host_driver: Any, backend: DriverBackend, gone: Gone
 ) -> None:
     host_driver.lease = False
-    sandbox = await backend.create(timeout=1)
+    sandbox = await backend.create(timeout=4)
     native: Any = sandbox.native
     pid = await background(sandbox)
     native.socket.close()

@@ -123,7 +123,7 @@ async def test_stopped_processes_and_supervisor_do_not_help(
 
 async def test_deadline_kills_and_brings_the_partial_output(sandbox: AsyncSandbox) -> None:
     with pytest.raises(ExecutionTimeout) as caught, anyio.fail_after(BOUND):
-        await sandbox.run("setsid sleep 1000 & echo $! $$; echo err >&2; wait", timeout=0.5)
+        await sandbox.run("setsid sleep 1000 & echo $! $$; echo err >&2; wait", timeout=2)
     assert caught.value.kill_confirmed
     assert caught.value.stderr == "err\n"
     pids = [int(pid) for pid in caught.value.stdout.split()]
@@ -185,8 +185,8 @@ async def test_command_that_kills_its_supervisor_ends_with_all_below_it(
     async with sandbox.stream(["sleep", "1000"]) as sibling:
         with anyio.fail_after(BOUND):
             result = await sandbox.run(
-                "echo $$; sh -c 'echo $$; setsid sleep 1000 & echo $!; wait' & "
-                "sleep 0.3; kill -9 $PPID; sleep 1000"
+                "echo $$; sh -c 'echo $$; setsid sleep 1000 & echo $!; echo > told; wait' & "
+                "until [ -e told ]; do sleep 0.01; done; kill -9 $PPID; sleep 1000"
             )
         pids = [int(pid) for pid in result.stdout.split()]
         assert result.exit_code == 137
@@ -268,6 +268,7 @@ async def test_kill_that_crosses_the_end_of_its_command_is_confirmed(
     native: Any = sandbox.native
     guest = native.process
     await sandbox.run(["mkfifo", "gate"])
+    await settled(guest.pid)
     async with sandbox.stream("echo $$; read line < gate; exit 3") as process:
         await lines(process, 1)
         (supervisor,) = children(guest.pid)
@@ -286,7 +287,7 @@ async def test_kill_that_crosses_the_end_of_its_command_is_confirmed(
 async def test_guest_enforces_the_deadline_of_a_host_that_does_not_look(
     sandbox: AsyncSandbox, gone: Gone
 ) -> None:
-    async with sandbox.stream("echo $$; sleep 1000", timeout=0.2) as process:
+    async with sandbox.stream("echo $$; sleep 1000", timeout=2) as process:
         # Found beside the channel: nobody reads it, as if the host had other things to do.
         native: Any = sandbox.native
         guest = native.process.pid

@@ -60,9 +60,11 @@ async def test_run_is_one_exec(recorded: AsyncSandbox, collected: Any) -> None:
 async def test_time_is_split_into_waiting_and_running(
     recorded: AsyncSandbox, collected: Any
 ) -> None:
-    result = await recorded.run(["sleep", "0.3"])
+    result = await recorded.run(["sleep", "1"])
     (event,) = collected.take()
-    assert event.running_ms >= 290
+    # It is counted from when the host has heard of the start, which may be late.
+    assert 500 <= event.running_ms <= event.duration_ms
+    assert event.duration_ms >= 1000
     assert event.waiting_ms + event.running_ms == event.duration_ms
     assert result.meter is not None
     assert (result.meter.waiting_ms, result.meter.running_ms) == (
@@ -168,7 +170,7 @@ async def test_a_stream_that_cannot_start_is_recorded(
 async def test_a_stream_that_times_out_is_recorded_so_however_it_is_left(
     recorded: AsyncSandbox, collected: Any
 ) -> None:
-    async with recorded.stream(["sleep", "100"], timeout=0.2) as process:
+    async with recorded.stream(["sleep", "100"], timeout=2) as process:
         with pytest.raises(ExecutionTimeout):
             await process.wait()
     (event,) = collected.take()
@@ -184,7 +186,7 @@ async def test_a_stream_that_was_never_entered_is_no_operation(
 
 async def test_timeouts_are_recorded(recorded: AsyncSandbox, collected: Any) -> None:
     with pytest.raises(ExecutionTimeout):
-        await recorded.run("echo partial; sleep 100", timeout=0.3)
+        await recorded.run("echo partial; sleep 100", timeout=2)
     (event,) = collected.take()
     assert (event.outcome, event.error_type, event.error_code) == (
         "timeout",
@@ -192,7 +194,7 @@ async def test_timeouts_are_recorded(recorded: AsyncSandbox, collected: Any) -> 
         "SBX_E1302",
     )
     assert event.bytes_out == len("partial\n")
-    assert event.duration_ms >= 300
+    assert event.duration_ms >= 2000
 
 
 async def test_a_cancelled_operation_is_recorded(recorded: AsyncSandbox, collected: Any) -> None:

@@ -110,7 +110,14 @@ async def test_a_file_that_cannot_be_written_is_a_failure(tmp_path: Path) -> Non
         await FileSink(tmp_path / "no such folder" / "audit.jsonl").emit(an_event())
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let them all wait for each other, on a busy machine too."""
+    monkeypatch.setattr("sandboxio.audit._file.LOCK_BOUND", BOUND)
+
+
 @pytest.mark.parametrize("padding", [0, 3 * 4096])
+@pytest.mark.usefixtures("patient")
 async def test_lines_of_many_tasks_are_never_torn(tmp_path: Path, padding: int) -> None:
     sink = FileSink(tmp_path / "audit.jsonl")
     async with anyio.create_task_group() as group:
@@ -120,6 +127,7 @@ async def test_lines_of_many_tasks_are_never_torn(tmp_path: Path, padding: int) 
     assert sorted(int(json.loads(line)["argv"][1]) for line in lines) == list(range(100))
 
 
+@pytest.mark.usefixtures("patient")
 def test_lines_of_many_threads_with_a_loop_each_are_never_torn(tmp_path: Path) -> None:
     sink = FileSink(tmp_path / "audit.jsonl")
 

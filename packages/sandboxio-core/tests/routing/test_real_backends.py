@@ -144,9 +144,9 @@ class SilentDaemon:
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        self._thread.join(10)  # it may have one more to note
         for connection in self._open:
             connection.close()
-        self._thread.join(10)
 
 
 @pytest.fixture

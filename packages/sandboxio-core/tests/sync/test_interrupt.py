@@ -72,7 +72,8 @@ def test_interrupt_during_a_call(program: Any, code: str, times: int) -> None:
     assert process.returncode == -signal.SIGINT
     assert "left run" in out
     assert "left sandbox" in out
-    assert err.strip().endswith("KeyboardInterrupt"), err
+    # The second may come when Python is ending, which says so in other words.
+    assert "KeyboardInterrupt" in err if times == 2 else err.strip().endswith("KeyboardInterrupt")
     assert "never retrieved" not in err
     assert "was destroyed" not in err
     assert not is_alive(pid), "the command outlived its program"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -18,6 +18,13 @@ EXAMINATION_BOUND = 5.0
 
 SETTLE = 0.05
 """Seconds between two looks at a container that has lost its stream and does not look ended yet."""
+
+OOM_BOUND = 1.0
+"""Seconds for the engine to tell that memory was used up, of a container that was killed by a signal
+which nobody sent through the engine. It learns of both in either order."""
+
+KILLED = "137"
+"""What the engine says that such a container exited with."""
 
 SETTLE_BOUND = 3.0
 """Seconds for the engine to notice the end of a container whose stream has ended already; on a busy
@@ -40,22 +47,37 @@ async def examine(engine: Engine, ref: str, *, memory_mb: float | None) -> Sandb
 
 
 async def _examine(engine: Engine, ref: str, memory_mb: float | None) -> SandboxError | None:
-    with anyio.move_on_after(SETTLE_BOUND):
+    found: dict[str, Any] | None = None
+    with anyio.move_on_after(SETTLE_BOUND) as settling:
         # The engine has no call that waits for an end and is bounded.
         while (found := await engine.inspect(ref)) is not None and found["State"]["Running"]:  # noqa: ASYNC110
             await anyio.sleep(SETTLE)
-        happened = [str(event.get("Action", "")) for event in await engine.events(ref)]
-        # First, as a container of which a command was killed for its memory counts as "oom" for ever.
-        if "kill" in happened:
-            return SandboxGone("The sandbox was killed or removed through the Docker Engine.")
-        if "oom" in happened or (found is not None and found["State"].get("OOMKilled")):
-            return OutOfMemory(
-                "The sandbox was ended: its memory was used up.",
-                limit="memory_mb",
-                value=memory_mb,
-            )
-        return None
-    return SandboxUnreachable(
-        "The connection to the sandbox is lost; its container still runs.",
-        hint="Attach to it again with sandboxio.connect().",
-    )
+    if settling.cancelled_caught:
+        return SandboxUnreachable(
+            "The connection to the sandbox is lost; its container still runs.",
+            hint="Attach to it again with sandboxio.connect().",
+        )
+    happened = await _what_happened(engine, ref)
+    # First, as a container of which a command was killed for its memory counts as "oom" for ever.
+    if "kill" in happened:
+        return SandboxGone("The sandbox was killed or removed through the Docker Engine.")
+    if "oom" in happened or (found is not None and found["State"].get("OOMKilled")):
+        return OutOfMemory(
+            "The sandbox was ended: its memory was used up.",
+            limit="memory_mb",
+            value=memory_mb,
+        )
+    return None
+
+
+async def _what_happened(engine: Engine, ref: str) -> set[str]:
+    happened: set[str] = set()
+    with anyio.move_on_after(OOM_BOUND):
+        while True:
+            events = await engine.events(ref)
+            happened = {str(event.get("Action", "")) for event in events}
+            codes = [event["Actor"]["Attributes"].get("exitCode") for event in events]
+            if KILLED not in codes or not happened.isdisjoint({"kill", "oom"}):
+                break
+            await anyio.sleep(SETTLE)
+    return happened

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ExecHost"]
 
-ABORT_GRACE = 5.0
+ABORT_GRACE = 10.0
 """Seconds to end a command whose start was cancelled."""
 
 DEADLINE_GRACE = 2
@@ -40,8 +40,9 @@ DEADLINE_GRACE = 2
 UNDECIDED_POLL = 0.02
 """Seconds between two looks whether the engine has made up its mind about an exec."""
 
-SETTLE_BOUND = 0.5
-"""Seconds for the process of an exec to show, whose start was given up."""
+SETTLE_BOUND = 3.0
+"""Seconds for the process of an exec to show, whose start was given up; on a busy machine it takes
+more than half of one."""
 
 NOTICE_BOUND = 5.0
 """Seconds for the engine to notice that a container has ended, which takes no process any more."""

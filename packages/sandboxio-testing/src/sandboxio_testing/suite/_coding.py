@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from sandboxio.errors import CapabilityNotSupported, ExecutionTimeout
+from sandboxio.errors import CapabilityNotSupported
 from sandboxio.models import Capability
 from sandboxio.protocols import AsyncSandbox
 
 from ._base import ContractBase, Maker, Names
-from ._bounds import BEATS
 from ._clause_mark import clause, needs
 from ._pulse import Pulse
-from ._stopping import beating_code
+from ._stopping import beating_code, timed_out_when_it_beat
 
 __all__ = ["CodingContract"]
 
@@ -85,8 +84,9 @@ class CodingContract(ContractBase):
     ) -> None:
         """If this fails, code is run in another way than commands, and not killed like them."""
         path = name("beat")
-        with pytest.raises(ExecutionTimeout):
-            await sandbox.run_code(beating_code(path), timeout=BEATS)
+        await timed_out_when_it_beat(
+            lambda seconds: sandbox.run_code(beating_code(path), timeout=seconds), pulse, path
+        )
         await pulse.is_dead(path)
 
     @clause("code.language")

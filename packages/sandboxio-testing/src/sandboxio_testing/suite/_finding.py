@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
 import pytest
 
-from sandboxio.errors import ConnectError, SandboxError, SandboxGone
+from sandboxio.errors import ConnectError, CreateTimeout, SandboxError, SandboxGone
 from sandboxio.models import Capability
 from sandboxio.protocols import AsyncSandbox, Backend, ReapableBackend
 
@@ -103,6 +104,13 @@ class FindingContract(ContractBase):
 
     # ----- lifetime
 
+    async def _short_lived(self, make: Maker) -> AsyncSandbox:
+        """Make one with a short lifetime, in which it also has to be made."""
+        for _ in range(2):
+            with suppress(CreateTimeout):
+                return await make(timeout=self.short_lifetime)
+        return await make(timeout=self.short_lifetime)
+
     @clause("lifetime.enforced")
     async def test_sandbox_ends_at_its_lifetime_by_itself(
         self, make: Maker, oracle: Oracle
@@ -112,7 +120,7 @@ class FindingContract(ContractBase):
         It is the backstop of every leak: what enforces it must not need the process that created
         the sandbox.
         """
-        sandbox = await make(timeout=self.short_lifetime)
+        sandbox = await self._short_lived(make)
         waited = 0.0
         while await oracle.exists(sandbox.id):
             assert waited < self.short_lifetime + LIFETIME_SLACK, f"it exists after {waited:g} s"
@@ -122,7 +130,7 @@ class FindingContract(ContractBase):
     @clause("lifetime.gone")
     async def test_call_after_the_lifetime_raises_gone(self, make: Maker) -> None:
         """If this fails, the end of the lifetime is reported as a timeout or a provider's error."""
-        sandbox = await make(timeout=self.short_lifetime)
+        sandbox = await self._short_lived(make)
         error: Exception | None = None
         while error is None:
             error = await attempt(sandbox.run(self.probes.sleep(TICK)))
@@ -133,14 +141,14 @@ class FindingContract(ContractBase):
     @clause("lifetime.in-flight")
     async def test_command_that_outlives_its_sandbox_raises_gone(self, make: Maker) -> None:
         """If this fails, the end of the sandbox looks like a timeout of the command."""
-        sandbox = await make(timeout=self.short_lifetime)
+        sandbox = await self._short_lived(make)
         with pytest.raises(SandboxGone):
             await sandbox.run(self.probes.sleep(300))
 
     @clause("lifetime.not-renewed")
     async def test_nothing_lengthens_the_lifetime(self, subject: Backend, make: Maker) -> None:
         """If this fails, a call, a timeout or a connect starts the lifetime anew."""
-        sandbox = await make(timeout=self.short_lifetime)
+        sandbox = await self._short_lived(make)
         began = anyio.current_time()
         error: Exception | None = None
         while error is None:
@@ -303,7 +311,10 @@ class FindingContract(ContractBase):
     ) -> None:
         """If this fails, `sandboxio doctor` and the router take a good backend for a bad one."""
         before = await oracle.sandboxes()
-        health = await reapable.health()
+        for _ in range(3):  # a busy machine may take longer than one question may
+            health = await reapable.health()
+            if health.ok:
+                break
         assert health.ok, f"{health.detail} ({health.hint})"
         assert health.detail
         assert await oracle.sandboxes() <= before

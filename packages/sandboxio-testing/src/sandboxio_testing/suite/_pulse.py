@@ -43,6 +43,10 @@ class Pulse:
         while not await condition():
             await self.rest()
 
+    async def have_begun(self, *paths: str) -> bool:
+        """Say whether each heartbeat has beaten."""
+        return all([await self.beats(path) for path in paths])
+
     async def begun(self, *paths: str) -> None:
         """Wait until each heartbeat has beaten."""
         for path in paths:

@@ -19,7 +19,7 @@ from ._bounds import BEATS, GRACE, SHORT
 from ._clause_mark import clause, needs
 from ._pulse import Pulse
 
-__all__ = ["StoppingContract", "cancelled_when_it_beats"]
+__all__ = ["StoppingContract", "cancelled_when_it_beats", "timed_out_when_it_beat"]
 
 BAD_TIMEOUTS: tuple[Any, ...] = (
     0,
@@ -38,9 +38,9 @@ EARLY_WAITS = 6
 
 
 async def cancelled_when_it_beats(
-    call: Callable[[], Awaitable[object]], pulse: Pulse, path: str
+    call: Callable[[], Awaitable[object]], pulse: Pulse, *paths: str
 ) -> tuple[bool, BaseException | None]:
-    """Make a call, cancel it when its heartbeat beats, and return what came of it.
+    """Make a call, cancel it when its heartbeats beat, and return what came of it.
 
     Returns whether the scope caught a cancellation, and what the call was seen to raise.
     """
@@ -57,9 +57,21 @@ async def cancelled_when_it_beats(
     with anyio.CancelScope() as outer:
         async with anyio.create_task_group() as group:
             group.start_soon(watched)
-            await pulse.begun(path)
+            await pulse.begun(*paths)
             outer.cancel()
     return outer.cancelled_caught, seen
+
+
+async def timed_out_when_it_beat(
+    call: Callable[[float], Awaitable[object]], pulse: Pulse, *paths: str
+) -> ExecutionTimeout:
+    """Make a call with a deadline, and return its error; again if its heartbeats had not begun."""
+    for seconds in BEATS:
+        with pytest.raises(ExecutionTimeout) as caught:
+            await call(seconds)
+        if await pulse.have_begun(*paths):
+            break
+    return caught.value
 
 
 class StoppingContract(ContractBase):
@@ -76,12 +88,16 @@ class StoppingContract(ContractBase):
         assert anyio.current_time() - began < SHORT + GRACE
 
     @clause("timeout.partial-output")
-    async def test_timeout_carries_partial_output(self, sandbox: AsyncSandbox, name: Names) -> None:
+    async def test_timeout_carries_partial_output(
+        self, sandbox: AsyncSandbox, name: Names, pulse: Pulse
+    ) -> None:
         """If this fails, what had arrived is dropped with the command."""
-        command = self.probes.say_and_beat(b"half a line", b"and a warning", name("beat"))
-        with pytest.raises(ExecutionTimeout) as caught:
-            await sandbox.run(command, timeout=BEATS)
-        assert (caught.value.stdout, caught.value.stderr) == ("half a line", "and a warning")
+        path = name("beat")
+        command = self.probes.say_and_beat(b"half a line", b"and a warning", path)
+        error = await timed_out_when_it_beat(
+            lambda seconds: sandbox.run(command, timeout=seconds), pulse, path
+        )
+        assert (error.stdout, error.stderr) == ("half a line", "and a warning")
 
     @clause("timeout.tree")
     async def test_timeout_ends_the_whole_tree(
@@ -93,8 +109,10 @@ class StoppingContract(ContractBase):
         process namespace finds it.
         """
         paths = [name("main"), name("child"), name("grandchild")]
-        with pytest.raises(ExecutionTimeout):
-            await sandbox.run(self.probes.beat_as_a_family(*paths), timeout=BEATS)
+        command = self.probes.beat_as_a_family(*paths)
+        await timed_out_when_it_beat(
+            lambda seconds: sandbox.run(command, timeout=seconds), pulse, *paths
+        )
         await pulse.is_dead(*paths)
 
     @clause("timeout.stubborn")
@@ -103,8 +121,10 @@ class StoppingContract(ContractBase):
     ) -> None:
         """If this fails, a polite signal is all that is sent."""
         path = name("beat")
-        with pytest.raises(ExecutionTimeout):
-            await sandbox.run(self.probes.beat_stubbornly(path), timeout=BEATS)
+        command = self.probes.beat_stubbornly(path)
+        await timed_out_when_it_beat(
+            lambda seconds: sandbox.run(command, timeout=seconds), pulse, path
+        )
         await pulse.is_dead(path)
 
     @clause("timeout.confirmed")
@@ -168,12 +188,14 @@ class StoppingContract(ContractBase):
     ) -> None:
         """If this fails, a stream has no deadline, or ends at it as if the command had ended."""
         path = name("beat")
-        with pytest.raises(ExecutionTimeout):
-            async with sandbox.stream(
-                self.probes.say_and_beat(b"now", b"", path), timeout=BEATS
-            ) as process:
+        command = self.probes.say_and_beat(b"now", b"", path)
+
+        async def consume(seconds: float) -> None:
+            async with sandbox.stream(command, timeout=seconds) as process:
                 async for chunk in process:
                     assert chunk.data == b"now"
+
+        await timed_out_when_it_beat(consume, pulse, path)
         await pulse.is_dead(path)
 
     @needs(Capability.STREAMING)
@@ -183,7 +205,7 @@ class StoppingContract(ContractBase):
     ) -> None:
         """If this fails, the deadline is only looked at when output is asked for."""
         path = name("beat")
-        async with sandbox.stream(self.probes.beat(path), timeout=BEATS) as process:
+        async with sandbox.stream(self.probes.beat(path), timeout=2 * BEATS[0]) as process:
             await pulse.begun(path)
             last = -1
             while (beats := await pulse.beats(path)) > last:
@@ -199,8 +221,11 @@ class StoppingContract(ContractBase):
     ) -> None:
         """If this fails, the caller's deadline is taken for the command's, or leaves processes."""
         path = name("beat")
-        error = await attempt(self._within(BEATS, sandbox, path))
-        assert type(error) is TimeoutError, repr(error)
+        for seconds in BEATS:
+            error = await attempt(self._within(seconds, sandbox, path))
+            assert type(error) is TimeoutError, repr(error)
+            if await pulse.have_begun(path):
+                break
         await pulse.is_dead(path)
 
     async def _within(self, seconds: float, sandbox: AsyncSandbox, path: str) -> None:
@@ -216,7 +241,7 @@ class StoppingContract(ContractBase):
         """If this fails, the kill of a cancelled run is cancelled with it."""
         paths = [name("main"), name("child"), name("grandchild")]
         await cancelled_when_it_beats(
-            lambda: sandbox.run(self.probes.beat_as_a_family(*paths)), pulse, paths[2]
+            lambda: sandbox.run(self.probes.beat_as_a_family(*paths)), pulse, *paths
         )
         await pulse.is_dead(*paths)
 

@@ -53,7 +53,11 @@ class TemplateWitness(NamespaceWitness):
 def children(pid: int) -> list[int]:
     """Return the children of a process, whichever of its threads started them."""
     found: list[int] = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").glob("*/children"))
+    except OSError:
+        return found  # it ended while its threads were listed
+    for task in tasks:
         try:
             found += map(int, task.read_text().split())
         except OSError:

@@ -161,7 +161,7 @@ async def run_in(sandbox: LocalSandbox, *argv: str, stdin: bytes = b"") -> Ran:
     return Ran(ended, output.decode("utf-8", "backslashreplace"))
 
 
-Until = Callable[[Callable[[], bool]], Awaitable[None]]
+Until = Callable[..., Awaitable[None]]
 
 
 @pytest.fixture
@@ -169,8 +169,8 @@ def until() -> Until:
     return wait_until
 
 
-async def wait_until(condition: Callable[[], bool]) -> None:
+async def wait_until(condition: Callable[[], bool], bound: float = UNTIL_BOUND) -> None:
     """Return when something outside of this process has become true."""
-    with anyio.fail_after(UNTIL_BOUND):
+    with anyio.fail_after(bound):
         while not condition():  # noqa: ASYNC110 - the kernel tells nobody
             await anyio.sleep(0.01)

@@ -195,7 +195,11 @@ def shown_of(sandbox_id: str) -> str:
     texts: list[str] = []
     pending = [os.getpid()]
     while pending:
-        for task in Path(f"/proc/{pending.pop()}/task").glob("*/children"):
+        try:
+            tasks = list(Path(f"/proc/{pending.pop()}/task").glob("*/children"))
+        except OSError:
+            continue  # it ended while its threads were listed
+        for task in tasks:
             try:
                 found = [int(pid) for pid in task.read_text().split()]
                 lines = [Path(f"/proc/{pid}/cmdline").read_text() for pid in found]

@@ -105,7 +105,7 @@ async def test_sandbox_of_a_killed_owner_is_gone(owner: Owner, until: Until) -> 
 
 
 async def test_sandbox_of_a_stopped_owner_ends_with_its_lifetime(until: Until) -> None:
-    owner = Owner(2)
+    owner = Owner(5)
     try:
         os.kill(owner.process.pid, signal.SIGSTOP)
         await until(owner.gone)
@@ -180,7 +180,7 @@ async def test_fork_of_the_owner_does_not_keep_the_sandbox(make: Make) -> None:
 async def test_lifetime_ends_the_sandbox_and_leaves_nothing(
     make: Make, run: Run, until: Until
 ) -> None:
-    sandbox = await make(timeout=1)
+    sandbox = await make(timeout=3)
     await run(sandbox, "sh", "-c", "trap '' TERM; sleep 100 >/dev/null 2>&1 &")
     with pytest.raises(SandboxGone):
         await run(sandbox, "sleep", "20")
@@ -193,7 +193,7 @@ async def test_warden_of_an_expired_sandbox_is_no_zombie(
 ) -> None:
     """Its creator never asks for it again, and is not made to."""
     before = children()
-    sandbox = await driver.provision(ask(driver, timeout=0.2))
+    sandbox = await driver.provision(ask(driver, timeout=2))
     await until(lambda: not sandbox.native.directory.exists())
     await until(lambda: all(state_of(pid) == "Z" for pid in children() - before))
     await driver.list_managed({})

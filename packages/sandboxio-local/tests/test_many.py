@@ -13,12 +13,13 @@ import pytest
 from sandboxio.protocols import AsyncSandbox
 from sandboxio_local import LocalBackend, _state
 
-Until = Callable[[Callable[[], bool]], Awaitable[None]]
+Until = Callable[[Callable[[], bool], float], Awaitable[None]]
 
 MANY = 100
 
 BOUND = 60.0
-"""Seconds for all of them to come, or to run a command; each has bounds of its own for its end."""
+"""Seconds for all of them to come, to run a command, or to go after their owner; a caller that ends one
+has a bound of its own."""
 
 OWNER = """
 import anyio
@@ -98,4 +99,4 @@ async def test_a_hundred_of_a_killed_owner_are_gone(
     ids = [owner.stdout.readline().strip() for _ in range(MANY)]
     assert left_of(ids) == ids
     owner.kill()
-    await until(lambda: left_of(ids) == [])
+    await until(lambda: left_of(ids) == [], BOUND)

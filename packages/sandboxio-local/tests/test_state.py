@@ -72,6 +72,22 @@ def test_base_goes_with_the_last(base: Path) -> None:
         os.close(lock)
 
 
+def test_base_that_others_remove_while_it_is_made_is_made_again(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mkdir = os.mkdir
+
+    def others_had_it(path: Path, mode: int) -> None:
+        monkeypatch.setattr(os, "mkdir", mkdir)
+        raise FileExistsError(path)
+
+    monkeypatch.setattr(os, "mkdir", others_had_it)
+    state, lock = StateDirectory.create("sbx-1")
+    assert [found.id for found in StateDirectory.all()] == ["sbx-1"]
+    os.close(lock)
+    state.remove()
+
+
 def test_records_survive(base: Path) -> None:
     state, lock = StateDirectory.create("sbx-1")
     assert state.read(_record.LIVE) is None

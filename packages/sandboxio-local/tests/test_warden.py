@@ -51,6 +51,50 @@ def test_start_imports_little() -> None:
     assert not [name for name in loaded if name.startswith(("anyio", "sandboxio."))]
 
 
+WAITING = """
+import os, socket, sys
+sys.path.append(sys.argv[1])
+from sandboxio_local._warden.waiting import Waiting, signals
+
+def waiting(lifetime=60.0, owner=os.getpid()):
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    return ours, Waiting(theirs.detach(), owner, lifetime)
+
+creator, one = waiting()
+print("at first", one.is_unawaited())
+creator.shutdown(socket.SHUT_WR)
+print("shut down", one.is_unawaited())
+creator.close()
+print("closed", one.is_unawaited())
+os.kill(os.getpid(), signals.SIGTERM)
+print("asked", one.is_unawaited())
+creator, one = waiting(lifetime=0.0)
+print("over", one.is_unawaited())
+owner = os.posix_spawn("/bin/sh", ["sh", "-c", ":"], {})
+creator, one = waiting(owner=owner)
+os.waitid(os.P_PID, owner, os.WEXITED | os.WNOWAIT)
+print("owner gone", one.is_unawaited())
+"""
+
+
+def test_warden_hurries_only_while_somebody_waits_for_the_end() -> None:
+    package = str(Path(_launch.__file__).parent.parent)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", WAITING, package],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines() == [
+        "at first False",
+        "shut down False",
+        "closed True",
+        "asked False",
+        "over True",
+        "owner gone True",
+    ]
+
+
 def refuse(pid: int) -> int:
     raise PermissionError(pid)
 

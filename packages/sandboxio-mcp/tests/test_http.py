@@ -226,7 +226,7 @@ async def test_the_end_of_a_session_is_the_end_of_its_running_calls(
 async def test_a_session_that_nobody_uses_ends(
     start_http: StartHttp, alive: Alive, until: Until, token: str, background: str
 ) -> None:
-    server = start_http(*LOCAL, "--idle", "0.5", "--log-level", "info")
+    server = start_http(*LOCAL, "--idle", "5", "--log-level", "info")
     session = open_session(server)
     run(server, session, background)
     await until(lambda: not alive(token))

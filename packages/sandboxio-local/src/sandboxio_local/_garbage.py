@@ -15,10 +15,13 @@ from sandboxio_local._record import MADE, groups_of
 from sandboxio_local._state import StateDirectory
 from sandboxio_local._warden import groups, session
 
-__all__ = ["collect", "collect_abandoned", "collect_ended", "collect_soon"]
+__all__ = ["HELD_BOUND", "collect", "collect_abandoned", "collect_ended", "collect_soon"]
 
 GONE_BOUND: Final = 1.0
 """Seconds for killed processes to be gone."""
+
+HELD_BOUND: Final = GONE_BOUND + groups.REMOVE_BOUND + 1.0
+"""Seconds for somebody else to remove a sandbox: what that takes at worst, and a little."""
 
 GONE_PAUSE: Final = 0.005
 """Seconds between two looks at them."""
@@ -29,11 +32,15 @@ and what ends between the list of all processes and the look at it may have fork
 that list: in the next list there is the child, and the child's child in the one behind that."""
 
 
-def collect(state: StateDirectory) -> bool:
-    """Remove a sandbox that no warden looks after; ``False`` if one does. Blocks; use a thread."""
+def collect(state: StateDirectory) -> bool | None:
+    """Remove a sandbox that no warden looks after. Blocks; use a thread.
+
+    Returns:
+        Whether nothing is left; ``None`` if somebody else has its lock, or it is gone already.
+    """
     lock = state.take_if_abandoned()
     if lock is None:
-        return False
+        return None
     try:
         left = state.processes()
         for pid, started in left.values():
@@ -63,11 +70,12 @@ def _session_is_empty(state: StateDirectory, left: dict[str, tuple[int, int]]) -
     return all(session.kill_all(pid, state.id.encode()) for _ in range(LOOKS))
 
 
-async def collect_soon(state: StateDirectory) -> None:
-    """Remove a sandbox that no warden looks after, off the event loop."""
-    if state.path.exists():
-        # A limiter of its own: those who use up the shared one may be waiting for this very end.
-        await anyio.to_thread.run_sync(collect, state, limiter=anyio.CapacityLimiter(1))
+async def collect_soon(state: StateDirectory) -> bool | None:
+    """Do what `collect` does, off the event loop."""
+    if not state.path.exists():
+        return True
+    # A limiter of its own: those who use up the shared one may be waiting for this very end.
+    return await anyio.to_thread.run_sync(collect, state, limiter=anyio.CapacityLimiter(1))
 
 
 async def collect_ended(state: StateDirectory) -> None:
@@ -78,11 +86,10 @@ async def collect_ended(state: StateDirectory) -> None:
     Raises:
         ConnectError: Something is still there.
     """
-    with anyio.move_on_after(GONE_BOUND):
-        await collect_soon(state)
-        while state.path.exists():
+    with anyio.move_on_after(HELD_BOUND):
+        # An attempt of its own that fails has taken its time, and is not repeated.
+        while await collect_soon(state) is None:  # noqa: ASYNC110 - the other one tells nobody
             await anyio.sleep(GONE_PAUSE)
-            await collect_soon(state)
     if state.path.exists():
         raise ConnectError(
             f"The sandbox {state.id} could not be ended: a process of it does not die.",

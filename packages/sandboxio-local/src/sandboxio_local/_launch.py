@@ -135,12 +135,17 @@ class Warden:
     async def _gone(self, bound: float) -> bool:
         if self.has_ended():
             return True
-        # Nobody else waits for this child, so its pid stays its own until `poll` reaps it. A new
-        # descriptor for each wait: two tasks may wait here, and an event loop takes one only once.
-        fd = os.pidfd_open(self._process.pid)
+        # A new descriptor for each wait: two tasks may wait here, and an event loop takes one only once.
+        try:
+            fd = os.pidfd_open(self._process.pid)
+        except ProcessLookupError:
+            return True  # another thread has reaped it meanwhile
         try:
             with anyio.move_on_after(bound):
                 await anyio.wait_readable(fd)
+                # Reaped, but not asked: while another thread does the same, `poll` does not tell.
+                self.has_ended()
+                return True
         finally:
             os.close(fd)
         return self.has_ended()

@@ -12,7 +12,7 @@ import anyio
 from sandboxio.errors import CreationError, SandboxGone
 from sandboxio.spi import GuestChannel, GuestInit, SocketTransport, run_to_the_end
 from sandboxio_local import _applied, _errors, _record
-from sandboxio_local._garbage import collect_abandoned
+from sandboxio_local._garbage import HELD_BOUND, collect_abandoned
 from sandboxio_local._identity import id_for
 from sandboxio_local._launch import END_BOUND, KILL_BOUND, Descriptors, Warden, Wardens
 from sandboxio_local._layout import WORKDIR
@@ -29,7 +29,7 @@ __all__ = ["provision"]
 START_BOUND: Final = 30.0
 """Seconds from the start of a warden to a guest that answers; it takes some thirty milliseconds."""
 
-UNDO_GRACE: Final = END_BOUND + 2 * KILL_BOUND
+UNDO_GRACE: Final = END_BOUND + KILL_BOUND + HELD_BOUND
 """Seconds to undo a failed or cancelled start: what ending a sandbox takes at worst."""
 
 

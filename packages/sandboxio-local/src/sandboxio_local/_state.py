@@ -94,7 +94,9 @@ class StateDirectory:
         path = base() / sandbox_id
         for _ in range(CREATE_TRIES):
             try:
-                path.parent.mkdir(mode=0o700, exist_ok=True)
+                # Not `exist_ok`: that looks again, and others may have removed it by then.
+                with suppress(FileExistsError):
+                    path.parent.mkdir(mode=0o700)
                 validated_base()
                 path.mkdir(mode=0o700)
                 lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)

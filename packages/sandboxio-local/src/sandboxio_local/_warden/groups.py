@@ -83,9 +83,9 @@ def kill_all(files: list[str]) -> None:
             continue  # the group was not made, or the process is gone
 
 
-def remove(files: list[str]) -> bool:
+def remove(files: list[str], bound: float = REMOVE_BOUND) -> bool:
     """Remove the groups, and their parents where they hold no other; whether all are gone."""
-    deadline = time.monotonic() + REMOVE_BOUND
+    deadline = time.monotonic() + bound
     for path in files:
         group = os.path.dirname(path)
         while True:

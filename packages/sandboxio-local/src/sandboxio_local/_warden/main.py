@@ -16,7 +16,10 @@ from sandboxio_local._warden.waiting import Ended, Failed, Waiting, signals
 __all__ = ["main"]
 
 KILL_BOUND = 2.0
-"""Seconds for a killed sandbox to be gone; the kernel needs milliseconds."""
+"""Seconds for a killed sandbox to be gone while somebody waits; the kernel needs milliseconds."""
+
+UNAWAITED_BOUND = 30.0
+"""Seconds for the same if nobody waits: on a busy machine it comes late, and nobody else cleans up."""
 
 KILL_PAUSE = 0.01
 """Seconds between two looks at a killed sandbox whose end no signal announces."""
@@ -165,20 +168,24 @@ class Warden:
                 # With its first process the kernel kills the whole pid namespace.
                 kill_init(bubblewrap.init_fd)
         self.kill_children()
-        deadline = time.monotonic() + KILL_BOUND
+        began = time.monotonic()
         # Bubblewrap may make a child while it is killed, so this looks until there is nobody: last,
         # because looking means to go through all processes of the host.
         while True:
             living = [one.init_fd for one in self.started if not gone(one)]
             if not self.reap() and not living and session.kill_all(os.getpid()):
                 break
-            left = deadline - time.monotonic()
+            left = began + self.patience(KILL_BOUND) - time.monotonic()
             if left <= 0:
                 session.kill_all(os.getpid())  # whoever can be killed
                 return False
             self.waiting.for_child(min(left, KILL_PAUSE), *living)
         groups.kill_all(self.options.join)
-        return groups.remove(self.options.join)
+        return groups.remove(self.options.join, self.patience(groups.REMOVE_BOUND))
+
+    def patience(self, bound: float) -> float:
+        """Return the seconds for a part of the end that may take `bound` while somebody waits."""
+        return UNAWAITED_BOUND if self.waiting.is_unawaited() else bound
 
     def remove_directory(self) -> None:
         """Remove the sandbox's state, and the directory of all sandboxes if it was the last."""

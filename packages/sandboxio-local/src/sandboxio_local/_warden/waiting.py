@@ -109,6 +109,19 @@ class Waiting:
             for fd in fds:
                 self.poll.unregister(fd)
 
+    def is_unawaited(self) -> bool:
+        """Say whether nobody waits for the sandbox's end, however it came to it."""
+        if self.terminated:
+            return False
+        if time.monotonic() >= self.ends_at:
+            return True
+        watch = poll()
+        # A creator that waits has only shut its side down, which is no hang-up; that of one that died
+        # is closed, and a little later it is gone itself.
+        watch.register(self.control, 0)
+        watch.register(self.owner, POLLIN)
+        return bool(watch.poll(0))
+
     def for_child(self, seconds: float, *fds: int) -> None:
         """Wait until a child has ended or one of `fds` is readable, for a while, whatever else happens."""
         watch = poll()

@@ -109,6 +109,7 @@ class TestFakeWithLittle(FakeContract):
 class TestFakeOfUnknownTier(FakeContract):
     """A tier that nobody claims."""
 
+    loops = ("asyncio",)  # what the loops differ in is the same code as in the first class
     backend = FakeBackend(isolation=IsolationTier.UNKNOWN)
     audited = staticmethod(partial(FakeBackend, isolation=IsolationTier.UNKNOWN))
 
@@ -116,6 +117,7 @@ class TestFakeOfUnknownTier(FakeContract):
 class TestFakeWithCapsOfTemplate(FakeContract):
     """Caps that belong to the template."""
 
+    loops = ("trio",)  # see above
     backend = FakeBackend(resource_caps=False)
     audited = staticmethod(partial(FakeBackend, resource_caps=False))
     resource_caps_supported = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import signal
 import subprocess
@@ -33,6 +34,9 @@ BOUND = 60.0
 TOKEN = "correct-horse-battery-staple"
 
 LOCAL = ("--backend", "local://")
+
+# What a request that was given up comes to goes to whoever asks by its number.
+NUMBERS = itertools.count(1)
 
 INITIALIZE = {
     "protocolVersion": "2025-11-25",
@@ -86,7 +90,12 @@ def ask(
     headers: dict[str, str] | None = None,
 ) -> Answer:
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=BOUND)
-    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params or INITIALIZE}
+    message = {
+        "jsonrpc": "2.0",
+        "id": next(NUMBERS),
+        "method": method,
+        "params": params or INITIALIZE,
+    }
     sent = {
         "host": f"127.0.0.1:{server.port}",
         "content-type": "application/json",

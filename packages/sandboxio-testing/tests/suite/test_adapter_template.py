@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -99,9 +100,14 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Outside:
     for path in (TEMPLATE / "tests").glob("*.py"):
         (tests / path.name).write_bytes(path.read_bytes())
 
+    # The template keeps the folder of its sandboxes' state; here it goes with the test's own.
+    state = home / "state"
+    state.mkdir()
+    env = {**os.environ, "XDG_RUNTIME_DIR": str(state)}
+
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [python, *arguments], cwd=home, capture_output=True, text=True, check=False
+            [python, *arguments], cwd=home, env=env, capture_output=True, text=True, check=False
         )
 
     return run

@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -75,23 +76,26 @@ def outcomes(fault: drawer.Fault, folder: Path) -> dict[str, Any]:
     """Hold a broken backend to its clauses and the sample; what became of each clause."""
     report = folder / "report.json"
     clauses = ",".join({*fault.breaks, *drawer.SAMPLE, *MORE})
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "asyncio"),
-            # A broken backend leaves behind what warnings complain about.
-            *("-W", "ignore", "--tb=line", str(HERE / "contract_of_a_fault.py")),
-            *(f"--sandboxio-clauses={clauses}", f"--sandboxio-report={report}"),
-        ],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "SBX_FAULT": fault.name,
-            "PYTHONPATH": os.pathsep.join([str(HERE), str(TEMPLATE)]),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    # The template keeps the folder of its sandboxes' state, and its sockets want a short path.
+    with tempfile.TemporaryDirectory(prefix="sbx-", ignore_cleanup_errors=True) as state:
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "asyncio"),
+                # A broken backend leaves behind what warnings complain about.
+                *("-W", "ignore", "--tb=line", str(HERE / "contract_of_a_fault.py")),
+                *(f"--sandboxio-clauses={clauses}", f"--sandboxio-report={report}"),
+            ],
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "SBX_FAULT": fault.name,
+                "XDG_RUNTIME_DIR": state,
+                "PYTHONPATH": os.pathsep.join([str(HERE), str(TEMPLATE)]),
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     assert report.exists(), done.stdout[-3000:] + done.stderr[-3000:]
     (backend,) = json.loads(report.read_text())["backends"]
     return {

@@ -71,13 +71,19 @@ async def _examine(engine: Engine, ref: str, memory_mb: float | None) -> Sandbox
 
 
 async def _what_happened(engine: Engine, ref: str) -> set[str]:
-    happened: set[str] = set()
+    events = await engine.events(ref)
     with anyio.move_on_after(OOM_BOUND):
-        while True:
-            events = await engine.events(ref)
-            happened = {str(event.get("Action", "")) for event in events}
-            codes = [event["Actor"]["Attributes"].get("exitCode") for event in events]
-            if KILLED not in codes or not happened.isdisjoint({"kill", "oom"}):
-                break
+        while _may_be_out_of_memory(events):
             await anyio.sleep(SETTLE)
-    return happened
+            events = await engine.events(ref)
+    return _actions(events)
+
+
+def _actions(events: list[dict[str, Any]]) -> set[str]:
+    return {str(event.get("Action", "")) for event in events}
+
+
+def _may_be_out_of_memory(events: list[dict[str, Any]]) -> bool:
+    """Whether it was killed, and nothing says yet by what."""
+    killed = any(event["Actor"]["Attributes"].get("exitCode") == KILLED for event in events)
+    return killed and _actions(events).isdisjoint({"kill", "oom"})

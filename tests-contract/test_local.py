@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+from leftovers import children
 from sandboxio_local import LocalBackend
 from sandboxio_testing.suite import BackendContract, NamespaceWitness
 from sandboxio_testing.suite.properties import PropertyContract
@@ -37,21 +38,6 @@ class LocalWitness(NamespaceWitness):
             if directory.name == sandbox_id:
                 return {path.name: path.read_text() for path in directory.glob("*.json")}
         return {}
-
-
-def children(pid: int) -> list[int]:
-    """Return the children of a process, whichever of its threads started them."""
-    found: list[int] = []
-    try:
-        tasks = list(Path(f"/proc/{pid}/task").glob("*/children"))
-    except OSError:
-        return found  # it ended while its threads were listed
-    for task in tasks:
-        try:
-            found += map(int, task.read_text().split())
-        except OSError:
-            continue
-    return found
 
 
 def command_line(pid: int) -> str:

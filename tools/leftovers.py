@@ -104,14 +104,16 @@ def processes() -> list[str]:
     return found
 
 
-def children() -> set[int]:
-    """Return the children of this process, whichever of its threads started them."""
-    while True:
-        tasks = list(Path("/proc/self/task").glob("*/children"))
+def children(pid: int | None = None) -> set[int]:
+    """Return the children of a process or of this one, whichever of its threads started them."""
+    threads = Path("/proc", "self" if pid is None else str(pid), "task")
+    while threads.exists():
         try:
-            return {int(pid) for task in tasks for pid in task.read_text().split()}
+            files = list(threads.glob("*/children"))
+            return {int(child) for file in files for child in file.read_text().split()}
         except (FileNotFoundError, ProcessLookupError):
             pass  # a thread has ended, and its children are another's by now
+    return set()  # it has ended itself
 
 
 def namespaces() -> list[str]:

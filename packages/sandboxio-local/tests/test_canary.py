@@ -18,6 +18,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from leftovers import children
 from sandboxio import PIPE, AsyncSandbox, SandboxError, create_sync, register
 from sandboxio._cli import main
 from sandboxio.audit import AuditConfig, AuditEvent, FileSink, LoggingSink
@@ -195,23 +196,17 @@ def shown_of(sandbox_id: str) -> str:
     texts: list[str] = []
     pending = [os.getpid()]
     while pending:
-        try:
-            tasks = list(Path(f"/proc/{pending.pop()}/task").glob("*/children"))
-        except OSError:
-            continue  # it ended while its threads were listed
-        for task in tasks:
+        for pid in children(pending.pop()):
+            pending.append(pid)
             try:
-                found = [int(pid) for pid in task.read_text().split()]
-                lines = [Path(f"/proc/{pid}/cmdline").read_text() for pid in found]
+                line = Path(f"/proc/{pid}/cmdline").read_text()
             except OSError:
                 continue  # it ended while it was looked at
-            pending += found
-            texts += lines
-            for line in lines:
-                for word in line.split("\0"):
-                    folder = Path(word.removeprefix("directory="))
-                    if folder.name == sandbox_id and folder.is_dir():
-                        texts += [path.read_text() for path in folder.glob("*.json")]
+            texts.append(line)
+            for word in line.split("\0"):
+                folder = Path(word.removeprefix("directory="))
+                if folder.name == sandbox_id and folder.is_dir():
+                    texts += [path.read_text() for path in folder.glob("*.json")]
     return "\n".join(texts)
 
 

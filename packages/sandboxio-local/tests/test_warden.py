@@ -33,19 +33,19 @@ def test_options_survive() -> None:
     assert vars(parse(options.words())) == vars(options)
 
 
+def as_a_warden(code: str) -> str:
+    """Return what code prints in an interpreter such as a warden's; it is told where the package is."""
+    package = str(Path(_launch.__file__).parent.parent)
+    command = [sys.executable, "-I", "-S", "-c", code, package]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
 def test_start_imports_little() -> None:
     code = (
         "import sys; sys.path.append(sys.argv[1]); import sandboxio_local._warden.main;"
         "print(*sys.modules)"
     )
-    package = str(Path(_launch.__file__).parent.parent)
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code, package],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    loaded = set(done.stdout.split())
+    loaded = set(as_a_warden(code).split())
     assert "sandboxio_local._warden.spawn" in loaded
     assert loaded & set(SLOW) == set()
     assert not [name for name in loaded if name.startswith(("anyio", "sandboxio."))]
@@ -78,14 +78,7 @@ print("owner gone", one.is_unawaited())
 
 
 def test_warden_hurries_only_while_somebody_waits_for_the_end() -> None:
-    package = str(Path(_launch.__file__).parent.parent)
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", WAITING, package],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.splitlines() == [
+    assert as_a_warden(WAITING).splitlines() == [
         "at first False",
         "shut down False",
         "closed True",

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Generator
 from functools import cache
+from typing import Any
 
 import anyio
 import pytest
@@ -14,11 +15,25 @@ import pytest
 import dockerd
 
 
-def pytest_configure() -> None:
+class FailuresAtOnce:
+    """Names a test when it fails, for a run that does not come to its end."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Write one line."""
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and terminal is not None:  # there is none in a process of pytest-xdist's
+            terminal.write_line(f"\nFAILED in {report.when}: {report.nodeid}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Let programs that the tests start be interrupted, whoever started the tests.
 
     What a shell runs in the background ignores SIGINT, and so do the programs that it starts.
     """
+    config.pluginmanager.register(FailuresAtOnce(config))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -77,6 +92,25 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
         report.outcome = "failed"
         report.longrepr = f"{report.longrepr}, and SBX_REQUIRE_FRAMEWORKS is 1"
     return report
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Give one process all tests of a file, which share fixtures, and all files that need Docker.
+
+    There is one engine, and some of these tests look at all that it has.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    @cache
+    def group(path: str) -> str:
+        return "docker" if "mark.docker" in (config.rootpath / path).read_text() else path
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group(nodeid.partition("::")[0])
+
+    return ByFile(config, log)
 
 
 BROKEN_PROMISE = pytest.StashKey[str]()

@@ -226,10 +226,14 @@ def fix(arguments: list[str]) -> int:
     return tool("ruff", "format", *arguments) or repaired
 
 
+IN_PARALLEL: Final = ("-n", "2", "--dist", "loadscope")
+"""Arguments for all the tests at once: two processes, as most tests wait for a sandbox. See conftest.py."""
+
+
 def test(arguments: list[str]) -> int:
     """Run the tests, all of them or those that pytest's arguments choose."""
     setup([])
-    return tool("python", "-m", "pytest", *arguments)
+    return tool("python", "-m", "pytest", *(arguments or IN_PARALLEL))
 
 
 def contract(arguments: list[str]) -> int:

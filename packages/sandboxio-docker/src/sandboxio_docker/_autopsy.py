@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
 __all__ = ["examine"]
 
-EXAMINATION_BOUND = 5.0
+EXAMINATION_BOUND = 12.0
 """Seconds to learn why. The answer only makes an error better, and somebody waits for that."""
 
 SETTLE = 0.05
 """Seconds between two looks at a container that has lost its stream and does not look ended yet."""
 
-OOM_BOUND = 1.0
+OOM_BOUND = 3.0
 """Seconds for the engine to tell that memory was used up, of a container that was killed by a signal
 which nobody sent through the engine. It learns of both in either order."""
 
 KILLED = "137"
 """What the engine says that such a container exited with."""
 
-SETTLE_BOUND = 3.0
+SETTLE_BOUND = 6.0
 """Seconds for the engine to notice the end of a container whose stream has ended already; on a busy
 machine it takes more than one."""
 

@@ -27,8 +27,9 @@ SMALL_BOUND = 60.0
 TRANSFER_BOUND = 24 * 3600.0
 """Seconds that one may run that does; the engine's deadline for the call is shorter."""
 
-ABORT_GRACE = 5.0
-"""Seconds to end a transfer that was cut short."""
+ABORT_GRACE = 20.0
+"""Seconds to end a transfer that was cut short: several execs, each of which may take seconds while the
+engine is busy. What is not done by then is left in the sandbox."""
 
 MAX_HEAD = 4096
 """Bytes of the line that says what a file is."""

@@ -96,6 +96,20 @@ class TestMine(BackendContract):
     result.stdout.fnmatch_lines(["contract of fake: 3 passed, 1 skipped, * not run"])
 
 
+def test_report_is_whole_when_pytest_xdist_spreads_the_tests_over_processes(run: Any) -> None:
+    body = """
+class TestMine(BackendContract):
+    backend = Lying
+    witness = Witness
+"""
+    alone, expected = run(body)
+    spread, report = run(body, "-p", "xdist", "-n", "2")
+    assert (spread.ret, alone.ret) == (1, 1)
+    assert report == expected
+    assert clause(report, "exec.exit-code")["outcome"] == "failed"
+    spread.stdout.fnmatch_lines(["contract of fake: * passed, 1 failed, *"])
+
+
 def test_failure_names_its_clause_what_was_seen_and_what_to_look_at(run: Any) -> None:
     result, report = run(
         """

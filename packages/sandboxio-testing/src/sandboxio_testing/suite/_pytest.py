@@ -21,6 +21,9 @@ __all__ = ["add_options", "configure"]
 DOCS = "https://docs.sandboxio.dev/reference/contract/#"
 """Where each clause is explained; its area is the anchor."""
 
+NOTE = "sandboxio_contract"
+"""Attribute of a test's report that says what it means for the contract."""
+
 
 def add_options(parser: pytest.Parser) -> None:
     """Add the suite's command-line options."""
@@ -97,29 +100,23 @@ class ContractRun:
 
             item.stash[FAILED] = True
             explain(report, item, ident)
-        self._note(item, ident, report)
+        note(item, ident, report)
         return report
 
-    def _note(self, item: pytest.Item, ident: str, report: pytest.TestReport) -> None:
-        if report.when != "call" and report.passed:
+    @pytest.hookimpl
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Enter the outcome into the table of its backend."""
+        if (noted := vars(report).get(NOTE)) is None:
             return
-        subject = item.nodeid.rpartition("::")[0]
+        subject, backend, ident, name, outcome, reason = noted
         table = self._reports.setdefault(subject, ConformanceReport(subject))
-        if not table.backend:
-            backend: object = getattr(item, "funcargs", {}).get("subject")
-            table.backend = str(getattr(backend, "name", ""))
-        outcome, reason = outcome_of(report)
-        name = (
-            item.name
-            if report.when == "call" or not report.failed
-            else f"{item.name} ({report.when})"
-        )
+        table.backend = table.backend or backend
         table.outcomes.append(TestOutcome(ident, name, outcome, reason))
 
     @pytest.hookimpl
     def pytest_sessionfinish(self) -> None:
-        """Write the report."""
-        if path := self._option("report"):
+        """Write the report; not in a process of pytest-xdist's, which has seen a part of the tests."""
+        if (path := self._option("report")) and not hasattr(self._config, "workerinput"):
             write_report(Path(path), self._reports.values())
 
     @pytest.hookimpl
@@ -133,6 +130,20 @@ class ContractRun:
                 if outcome in seen
             )
             terminalreporter.write_line(f"contract of {table.backend or table.subject}: {counts}")
+
+
+def note(item: pytest.Item, ident: str, report: pytest.TestReport) -> None:
+    """Attach to a report what the table has to say, as data: pytest-xdist sends it elsewhere."""
+    if report.when != "call" and report.passed:
+        return
+    subject = item.nodeid.rpartition("::")[0]
+    backend = getattr(getattr(item, "funcargs", {}).get("subject"), "name", "")
+    name = (
+        item.name
+        if report.when == "call" or not report.failed
+        else f"{item.name} ({report.when})"
+    )
+    vars(report)[NOTE] = (subject, str(backend), ident, name, *outcome_of(report))
 
 
 def check_class(cls: type[Any]) -> None:

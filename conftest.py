@@ -34,6 +34,8 @@ def pytest_configure(config: pytest.Config) -> None:
     What a shell runs in the background ignores SIGINT, and so do the programs that it starts.
     """
     config.pluginmanager.register(FailuresAtOnce(config))
+    # Runs of pytest that tests start do not load this one either, which takes a second.
+    os.environ.setdefault("PYTEST_ADDOPTS", "-p no:langsmith_plugin")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -107,6 +107,24 @@ GVISOR_GAPS = dict.fromkeys(
     f"{DOCS}#gvisor",
 )
 
+OF_ANY_RUNTIME = frozenset(
+    [
+        "audit",
+        "concurrency",
+        "connect",
+        "create",
+        "lifetime",
+        "managed",
+        "removed",
+        "secrets",
+        "sync",
+    ]
+)
+"""Areas of the contract that are kept by the engine and by the host."""
+
+LONG = "SBX_TEST_LONG"
+"""Where this is "1", gVisor is held to them too."""
+
 # A container that is being removed is listed for a moment longer.
 SETTLE_SECONDS = 5.0
 
@@ -274,6 +292,9 @@ class TestDocker(BackendContract):
 class TestDockerWithoutPython(BackendContract):
     """An image that has BusyBox and nothing else."""
 
+    # What the loops differ in is the same code here as in the class above, and each command takes
+    # several execs.
+    loops = ("asyncio",)
     witness = EngineWitness
     unreachable = nobody
     silent = staticmethod(failing("silent", BUSYBOX_IMAGE, "never"))
@@ -302,8 +323,7 @@ class TestDockerGvisor(BackendContract):
     unreachable = nobody
     probes = PythonProbes()
     known_gaps = GVISOR_GAPS
-    # Everything takes several times as long there; and what the loops differ in is the same code here
-    # as in the two classes above.
+    # Everything takes several times as long there; see above.
     loops = ("trio",)
     short_lifetime = 6.0
     many = 4
@@ -316,3 +336,11 @@ class TestDockerGvisor(BackendContract):
     @staticmethod
     def audited(*, audit: AuditConfig) -> DockerBackend:
         return DockerBackend(image=PYTHON_IMAGE, runtime="runsc", audit=audit)
+
+    @pytest.fixture(autouse=True)
+    def concerns_the_runtime(self, request: pytest.FixtureRequest) -> None:
+        """Leave out, by name, what takes minutes and is the same code whatever the runtime."""
+        mark = request.node.get_closest_marker("clause")
+        area = mark.args[0].partition(".")[0] if mark else ""
+        if area in OF_ANY_RUNTIME and os.environ.get(LONG) != "1":
+            pytest.skip(f"{LONG} is not 1: {area} is the engine's and the host's part")

@@ -149,12 +149,12 @@ class DockerTransport:
             raise copy.copy(self._cause)
         return b""
 
-    def send_nowait(self, data: memoryview) -> int:
+    def send_nowait(self, *pieces: memoryview) -> int:
         """Send what fits without waiting."""
         if isinstance(self._cause, ResourceLimitExceeded):
             # That was the end of what ran then. What begins now only finds the sandbox gone.
             self._cause = SandboxGone(self._cause.message)
-        return self._reader.transport.send_nowait(data)
+        return self._reader.transport.send_nowait(*pieces)
 
     async def wait_sendable(self) -> None:
         """Wait until there is room."""

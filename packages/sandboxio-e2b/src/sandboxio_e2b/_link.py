@@ -292,9 +292,9 @@ class LinkTransport:
             raise verdict
         return b""
 
-    def send_nowait(self, data: memoryview) -> int:
+    def send_nowait(self, *pieces: memoryview) -> int:
         """Send what fits without waiting."""
-        return self._socket.send_nowait(data)
+        return self._socket.send_nowait(*pieces)
 
     async def wait_sendable(self) -> None:
         """Wait until there is room."""

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import cast
 
 import anyio
@@ -29,6 +30,9 @@ from .framing import SMALL_PAYLOAD, FrameSplitter
 from .transport import Transport
 
 __all__ = ["GuestChannel", "GuestInit", "Operation"]
+
+AT_ONCE = 16
+"""Pieces handed to the kernel in one call: a header that goes alone wakes every process on the way."""
 
 LITTLE = 1 << 16
 """Bytes that are little to take at once when more of the same frame is on its way."""
@@ -202,11 +206,14 @@ class GuestChannel:
             return False
         try:
             while self._unsent:
-                sent = self._transport.send_nowait(self._unsent[0])
-                if sent < len(self._unsent[0]):
-                    self._unsent[0] = self._unsent[0][sent:]
-                    return False
-                self._unsent.popleft()
+                pieces = list(islice(self._unsent, AT_ONCE))
+                sent = self._transport.send_nowait(*pieces)
+                for piece in pieces:
+                    if sent < len(piece):
+                        self._unsent[0] = piece[sent:]
+                        return False
+                    sent -= len(piece)
+                    self._unsent.popleft()
         except OSError:
             # What was received before may say why, and reading finds the end by itself.
             self._unsent.clear()

@@ -26,8 +26,8 @@ class Transport(Protocol):
         """Wait for bytes and return them; ``b""`` at the end. Cancelling loses nothing."""
         ...
 
-    def send_nowait(self, data: memoryview) -> int:
-        """Send what fits without waiting, and return how much that was, perhaps 0."""
+    def send_nowait(self, *pieces: memoryview) -> int:
+        """Send what fits without waiting, and return how many bytes that was, perhaps 0."""
         ...
 
     async def wait_sendable(self) -> None:
@@ -77,10 +77,12 @@ class SocketTransport:
                 self._flooded = False
         return b""
 
-    def send_nowait(self, data: memoryview) -> int:
+    def send_nowait(self, *pieces: memoryview) -> int:
         """Send what fits without waiting."""
         try:
-            return self._socket.send(data)
+            if len(pieces) > 1 and hasattr(self._socket, "sendmsg"):  # Windows has none
+                return self._socket.sendmsg(pieces)
+            return self._socket.send(pieces[0])
         except BlockingIOError:
             return 0
 

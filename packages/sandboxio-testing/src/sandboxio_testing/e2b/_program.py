@@ -13,7 +13,7 @@ from sandboxio import PIPE, AsyncSandbox, SandboxError
 
 __all__ = ["Inside", "Program", "Refusal"]
 
-START_BOUND = 30.0
+START_BOUND = 90.0
 """Seconds for a program to start; it takes a tenth of one."""
 
 STDERR_KEPT = 8

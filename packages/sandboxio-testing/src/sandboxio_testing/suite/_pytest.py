@@ -139,9 +139,7 @@ def note(item: pytest.Item, ident: str, report: pytest.TestReport) -> None:
     subject = item.nodeid.rpartition("::")[0]
     backend = getattr(getattr(item, "funcargs", {}).get("subject"), "name", "")
     name = (
-        item.name
-        if report.when == "call" or not report.failed
-        else f"{item.name} ({report.when})"
+        item.name if report.when == "call" or not report.failed else f"{item.name} ({report.when})"
     )
     vars(report)[NOTE] = (subject, str(backend), ident, name, *outcome_of(report))
 

@@ -29,13 +29,12 @@ class FailuresAtOnce:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let programs that the tests start be interrupted, whoever started the tests.
-
-    What a shell runs in the background ignores SIGINT, and so do the programs that it starts.
-    """
+    """Name failures at once, and set up what programs inherit that the tests start."""
     config.pluginmanager.register(FailuresAtOnce(config))
     # Runs of pytest that tests start do not load this one either, which takes a second.
     os.environ.setdefault("PYTEST_ADDOPTS", "-p no:langsmith_plugin")
+    # What a shell runs in the background ignores SIGINT, and so do the programs that it starts: these
+    # can be interrupted, whoever started the tests.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -102,17 +101,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
 
     There is one engine, and some of these tests look at all that it has.
     """
-    from xdist.scheduler import LoadScopeScheduling
+    from xdist.scheduler import LoadFileScheduling
 
     @cache
-    def group(path: str) -> str:
-        return "docker" if "mark.docker" in (config.rootpath / path).read_text() else path
+    def needs_docker(path: str) -> bool:
+        return "mark.docker" in (config.rootpath / path).read_text(encoding="utf-8")
 
-    class ByFile(LoadScopeScheduling):
+    class DockerTogether(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return group(nodeid.partition("::")[0])
+            path = super()._split_scope(nodeid)
+            return "docker" if needs_docker(path) else path
 
-    return ByFile(config, log)
+    return DockerTogether(config, log)
 
 
 BROKEN_PROMISE = pytest.StashKey[str]()

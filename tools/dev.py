@@ -226,7 +226,7 @@ def fix(arguments: list[str]) -> int:
     return tool("ruff", "format", *arguments) or repaired
 
 
-IN_PARALLEL: Final = ("-n", "2", "--dist", "loadscope")
+IN_PARALLEL: Final = ("-n", "2", "--dist", "loadfile")
 """Arguments for all the tests at once: two processes, as most tests wait for a sandbox. See conftest.py."""
 
 

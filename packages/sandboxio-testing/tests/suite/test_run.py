@@ -103,7 +103,7 @@ class TestMine(BackendContract):
     witness = Witness
 """
     alone, expected = run(body)
-    spread, report = run(body, "-p", "xdist", "-n", "2")
+    spread, report = run(body, "-n", "2")
     assert (spread.ret, alone.ret) == (1, 1)
     assert report == expected
     assert clause(report, "exec.exit-code")["outcome"] == "failed"

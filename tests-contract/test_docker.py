@@ -122,9 +122,6 @@ OF_ANY_RUNTIME = frozenset(
 )
 """Areas of the contract that are kept by the engine and by the host."""
 
-LONG = "SBX_TEST_LONG"
-"""Where this is "1", gVisor is held to them too."""
-
 # A container that is being removed is listed for a moment longer.
 SETTLE_SECONDS = 5.0
 
@@ -342,5 +339,5 @@ class TestDockerGvisor(BackendContract):
         """Leave out, by name, what takes minutes and is the same code whatever the runtime."""
         mark = request.node.get_closest_marker("clause")
         area = mark.args[0].partition(".")[0] if mark else ""
-        if area in OF_ANY_RUNTIME and os.environ.get(LONG) != "1":
-            pytest.skip(f"{LONG} is not 1: {area} is the engine's and the host's part")
+        if area in OF_ANY_RUNTIME and not dockerd.runs_long():
+            pytest.skip(f"{dockerd.LONG} is not 1: {area} is the engine's and the host's part")

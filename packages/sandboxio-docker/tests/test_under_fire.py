@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
+import dockerd
 from dockerd import BUSYBOX_IMAGE, PYTHON_IMAGE
 from sandboxio import Resources
 from sandboxio.errors import OutOfMemory, SandboxError
@@ -140,15 +141,12 @@ async def test_memory_hog_and_fork_bomb_do_not_hurt_the_neighbour(engine: Any, i
     assert ours(engine) == []
 
 
-LONG = "SBX_TEST_LONG"
-"""Where this is "1", the silence is as long as it was promised; else a client's bounds are shorter."""
-
-
 @pytest.mark.timeout(240)
 async def test_long_silence_is_no_reason_to_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both kinds of sandbox at once: the silence is what takes long."""
     quiet = QUIET
-    if os.environ.get(LONG) != "1":
+    if not dockerd.runs_long():
+        # A shorter silence, and shorter bounds of the client that it has to outlast.
         quiet = 12.0
         monkeypatch.setattr(_client, "ANSWER_TIMEOUT", 8.0)
         monkeypatch.setattr(_dial, "DIAL_TIMEOUT", 8.0)

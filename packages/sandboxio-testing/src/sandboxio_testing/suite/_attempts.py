@@ -66,21 +66,23 @@ async def interrupt(call: Callable[[], Coroutine[Any, Any, T]], at: int) -> Inte
     outcome: Interrupted[T] = Interrupted()
     # The collection below then looks at what the call made, and not at all that is imported.
     gc.freeze()
-    with anyio.CancelScope() as scope:
+    try:
+        with anyio.CancelScope() as scope:
 
-        def at_wait(number: int) -> None:
-            outcome.waits = number
-            if number == at:
-                scope.cancel()
+            def at_wait(number: int) -> None:
+                outcome.waits = number
+                if number == at:
+                    scope.cancel()
 
-        try:
-            outcome.result = await stepped(call(), at_wait)
-        except Exception as error:  # noqa: BLE001 - it is what the caller asks for
-            outcome.error = error
-    outcome.cancelled = scope.cancelled_caught
-    # What a cancelled call forgot to close complains now, in the test that cancelled it.
-    gc.collect()
-    gc.unfreeze()
+            try:
+                outcome.result = await stepped(call(), at_wait)
+            except Exception as error:  # noqa: BLE001 - it is what the caller asks for
+                outcome.error = error
+        outcome.cancelled = scope.cancelled_caught
+        # What a cancelled call forgot to close complains now, in the test that cancelled it.
+        gc.collect()
+    finally:
+        gc.unfreeze()
     return outcome
 
 

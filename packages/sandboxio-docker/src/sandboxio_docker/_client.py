@@ -345,13 +345,11 @@ class Engine:
 
         return await self._call("Looking at the command", work, teardown=teardown)
 
-    async def ending(self, ref: str) -> socket.socket:
-        """Return a socket that becomes readable when the container ends."""
+    async def ending(self, ref: str) -> tuple[socket.socket, bool]:
+        """Return a socket that becomes readable when the container ends, and whether it has."""
         path = f"/containers/{quote(ref)}/wait?condition=not-running"
         sock, answer = await self._stream("Watching the container", path)
-        if answer:
-            sock.close()  # it has ended already; a closed socket says so
-        return sock
+        return sock, bool(answer)
 
     def container(self, attributes: Json) -> object:
         """Return the SDK's own object for a container that was inspected."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import posixpath
 import re
 import secrets as randomness
-import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -23,8 +22,9 @@ from sandboxio.spi import Command, run_to_the_end
 
 from . import _scripts
 from ._exec_process import ExecProcess
+from ._ending import Ending
 from ._pending import Pending
-from ._transport import FrameReader, has_ended
+from ._transport import FrameReader
 
 if TYPE_CHECKING:
     from ._client import Engine
@@ -66,7 +66,7 @@ class ExecHost:
         *,
         user: str,
         workdir: str,
-        ending: socket.socket,
+        ending: Ending,
         autopsy: Callable[[], Awaitable[SandboxError | None]],
     ) -> None:
         self.engine = engine
@@ -87,10 +87,10 @@ class ExecHost:
         try:
             found = await self.output(argv)
         except ProviderError:
-            if not has_ended(self._ending):
+            if not self._ending.come:
                 raise
             found = b""
-        if has_ended(self._ending):
+        if self._ending.come:
             raise CreationError(
                 "The container ended while it was made.",
                 hint="If its caps are low, raise them: with gVisor, its own memory and threads count.",
@@ -231,10 +231,10 @@ class ExecHost:
             SandboxError: The container has ended.
         """
         with suppress(ProviderError):
-            if not has_ended(self._ending) and await self.output(ANSWERS) == b"yes":
+            if not self._ending.come and await self.output(ANSWERS) == b"yes":
                 return
         with anyio.move_on_after(NOTICE_BOUND):
-            while not has_ended(self._ending):  # noqa: ASYNC110 - it is one of many sockets
+            while not self._ending.come:  # noqa: ASYNC110 - it is one of many sockets
                 await anyio.sleep(UNDECIDED_POLL)
             raise await self._autopsy() or SandboxGone("The sandbox ended.")
 

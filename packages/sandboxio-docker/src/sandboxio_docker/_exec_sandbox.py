@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from sandboxio.errors import ProcessLimitExceeded, ProviderError, SandboxGone
 from sandboxio.models import AppliedPolicy, Capability
 
+from ._ending import Ending
 from ._exec_files import ExecFiles
 from ._sandbox import CAPABILITIES, CappedProcess, Container
-from ._transport import has_ended
 
 if TYPE_CHECKING:
     import socket
@@ -38,7 +38,7 @@ class ExecSandbox(ExecFiles):
         env: Mapping[str, str],
         secrets: tuple[str, ...],
         remaining: float,
-        ending: socket.socket,
+        ending: Ending,
         lease: socket.socket | None,
     ) -> None:
         super().__init__(host)
@@ -81,7 +81,7 @@ class ExecSandbox(ExecFiles):
 
     async def start(self, command: Command) -> ProcessDriver:
         """Start a command."""
-        if has_ended(self._ending):
+        if self._ending.come:
             raise SandboxGone("The sandbox has ended.")
         before = await self._container.counts()
         command = replace(command, env={**self._env, **command.env})

@@ -18,6 +18,7 @@ from sandboxio.spi import GuestChannel, GuestInit, ProvisionRequest, SandboxDriv
 from ._autopsy import examine
 from ._cgroup import CgroupFiles, HostCgroup, InnerCgroup
 from ._config import DEFAULT_IMAGE, DockerConfig
+from ._ending import Ending
 from ._exec_host import ExecHost
 from ._exec_sandbox import ExecSandbox
 from ._guest import guest_command, guest_program, relay_command
@@ -102,6 +103,7 @@ class Maker:
             attributes = await self._engine.inspect(ref)
             await send_rest(transport, program)
             channel = await self._greeted(transport, init)
+            transport.watch(Ending(self._engine, ref))
             container = await described(
                 self._engine,
                 attributes or await self._inspected(ref),
@@ -136,12 +138,12 @@ class Maker:
         # For those who attach later. Commands can read it no more than they can end the keeper.
         await self._engine.put_file(ref, RECORD, record.encode(), KEEPER)
         lease: socket.socket | None = None
-        ending: socket.socket | None = None
+        ending = Ending(self._engine, ref)
         try:
             if lease_wanted():
                 lease, _ = await self._engine.attach(ref)
             await self._start(ref)
-            ending = await self._engine.ending(ref)
+            await ending.watch()
             return await exec_sandbox(
                 self._engine,
                 await self._inspected(ref),
@@ -154,9 +156,9 @@ class Maker:
                 lease=lease,
             )
         except BaseException:
-            for sock in (lease, ending):
-                if sock is not None:
-                    sock.close()
+            ending.close()
+            if lease is not None:
+                lease.close()
             raise
 
     async def _start(self, ref: str) -> None:
@@ -275,7 +277,7 @@ async def exec_sandbox(
     user: str,
     record: Json,
     remaining: float,
-    ending: socket.socket,
+    ending: Ending,
     lease: socket.socket | None,
 ) -> ExecSandbox:
     """Make a sandbox of a container without a guest that runs."""
@@ -309,8 +311,9 @@ async def attach(engine: Engine, attributes: Json, info: EngineInfo) -> SandboxD
     """Attach to a running container of ours as a further host."""
     runtime = attributes["HostConfig"].get("Runtime") or info.default_runtime
     isolation = tier_of(info.runtimes.get(runtime, runtime))
-    ending = await engine.ending(attributes["Id"])
+    ending = Ending(engine, attributes["Id"])
     try:
+        await ending.watch()
         if attributes["Config"]["Labels"].get(GUEST) == "python":
             return await _attach_guest(engine, attributes, info, isolation, ending)
         content = await engine.get_file(attributes["Id"], f"/{RECORD}")
@@ -340,7 +343,7 @@ async def _attach_guest(
     attributes: Json,
     info: EngineInfo,
     isolation: IsolationTier,
-    ending: socket.socket,
+    ending: Ending,
 ) -> SandboxDriver:
     ref = attributes["Id"]
     config = {

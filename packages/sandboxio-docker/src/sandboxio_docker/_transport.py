@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import select
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -14,6 +13,7 @@ from sandboxio.errors import ProviderError, ResourceLimitExceeded, SandboxError,
 from sandboxio.spi import SocketTransport
 
 from ._demux import BadFrame, Demultiplexer
+from ._ending import Ending
 
 __all__ = ["DockerTransport", "FrameReader"]
 
@@ -22,19 +22,23 @@ MAX_DIAGNOSTIC = 8192
 
 END_POLL = 0.5
 """Seconds between two looks at the container's own end. With some runtimes (gVisor) an exec that is
-under way says nothing when its container dies, and would be waited for without an end."""
+under way says nothing when its container dies, and would be waited for without an end; and an engine
+that is stuck with what a container did not read any more does not close the connection."""
+
+LEAST_PIPE = 1 << 16
+"""Bytes that the pipe to a container takes at least. Of so much no engine gets stuck with any."""
 
 
 class FrameReader:
     """Reads a hijacked connection; shared by what runs over a guest and what does not."""
 
     def __init__(
-        self, sock: socket.socket, rest: bytes = b"", ending: socket.socket | None = None
+        self, sock: socket.socket, rest: bytes = b"", ending: Ending | None = None
     ) -> None:
         self.transport = SocketTransport(sock)
+        self.ending = ending
         self._socket = sock
         self._rest = rest
-        self._ending = ending
         self._demultiplexer = Demultiplexer()
 
     async def receive(self) -> list[tuple[str, memoryview]]:
@@ -56,7 +60,7 @@ class FrameReader:
                 return list(pieces)
 
     async def _receive(self) -> bytes:
-        if self._ending is None:
+        if self.ending is None:
             return await self.transport.receive()
         while True:
             data: bytes | None = None
@@ -64,7 +68,7 @@ class FrameReader:
                 data = await self.transport.receive()
             if data is not None:
                 return data
-            if has_ended(self._ending):
+            if await self.ending.has_come():
                 return b""
 
     async def wait_sendable(self) -> None:
@@ -77,7 +81,7 @@ class FrameReader:
             with anyio.move_on_after(END_POLL):
                 await self.transport.wait_sendable()
                 return
-            if self._ending is not None and has_ended(self._ending):
+            if self.ending is not None and await self.ending.has_come():
                 raise ConnectionResetError("the container has ended")
 
     def end_input(self) -> None:
@@ -88,15 +92,6 @@ class FrameReader:
     def close(self) -> None:
         """Close the connection."""
         self.transport.close()
-
-
-def has_ended(ending: socket.socket) -> bool:
-    """Say whether the container of this socket (see `Engine.ending`) has ended."""
-    if ending.fileno() < 0:
-        return True
-    poll = select.poll()
-    poll.register(ending, select.POLLIN | select.POLLHUP)
-    return bool(poll.poll(0))
 
 
 class DockerTransport:
@@ -110,11 +105,12 @@ class DockerTransport:
         self,
         reader: FrameReader,
         autopsy: Callable[[], Awaitable[SandboxError | None]],
-        ending: socket.socket | None = None,
+        ending: Ending | None = None,
     ) -> None:
         self._reader = reader
         self._ending = ending
         self._autopsy = autopsy
+        self._sent = 0
         self._ended = False
         self._closed = False
         self._examined = False
@@ -149,16 +145,29 @@ class DockerTransport:
             raise copy.copy(self._cause)
         return b""
 
+    def watch(self, ending: Ending) -> None:
+        """From now on, once much was sent, let those who wait long look whether the container ended."""
+        self._ending = ending
+        self._sent = 0
+
     def send_nowait(self, *pieces: memoryview) -> int:
         """Send what fits without waiting."""
         if isinstance(self._cause, ResourceLimitExceeded):
             # That was the end of what ran then. What begins now only finds the sandbox gone.
             self._cause = SandboxGone(self._cause.message)
-        return self._reader.transport.send_nowait(*pieces)
+        sent = self._reader.transport.send_nowait(*pieces)
+        self._sent += sent
+        if self._sent > LEAST_PIPE:
+            self._reader.ending = self._ending
+        return sent
 
     async def wait_sendable(self) -> None:
-        """Wait until there is room."""
-        await self._reader.transport.wait_sendable()
+        """Wait until there is room.
+
+        Raises:
+            OSError: The container has ended, and nobody will ever make room.
+        """
+        await self._reader.wait_sendable()
 
     def close(self) -> None:
         """Close it, and what watches the container."""

@@ -234,6 +234,8 @@ class GuestChannel:
                     self._sending = True
                     try:
                         await self._transport.wait_sendable()
+                    except OSError:
+                        self._unsent.clear()  # as in `send_some`
                     finally:
                         self._sending = False
                     self.send_some()

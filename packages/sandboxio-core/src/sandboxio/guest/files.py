@@ -22,8 +22,8 @@ READ_WINDOW = 1 << 21
 SMALL_PIECE = 1 << 14
 """Bytes of content below which a piece joins the one before it."""
 
-WRITE_PIECE = 1 << 18
-"""Bytes of a file in one frame, so that other frames get between."""
+WRITE_PIECE = wire.MAX_PAYLOAD
+"""Bytes of a file in one frame. Other frames get between after a few milliseconds."""
 
 MAX_ENTRIES = 200_000
 """Entries that a listing may have, so that a hostile directory cannot fill the host."""
@@ -155,14 +155,14 @@ class Writing(Operation):
         super().__init__()
         self._channel = channel
         self._path = path
-        self._credit = wire.WINDOW
+        self._credit = wire.WRITE_WINDOW
 
     def on_frame(self, kind: int, payload: bytes) -> bool:
         """Take a frame in."""
         if kind == wire.CREDIT:
             n = number(decode_fields(payload), b"n")
             self._credit += n
-            return n > 0 and self._credit <= wire.WINDOW
+            return n > 0 and self._credit <= wire.WRITE_WINDOW
         if kind == wire.DONE:
             self.ended = True
             return True

@@ -23,7 +23,8 @@ VERSION = 1
 HEADER = struct.Struct(">IBI")
 MAX_PAYLOAD = 1 << 20
 MAX_DEPTH = 8
-WINDOW = 1 << 20  # first grant for stdin and for WRITE, see PROTOCOL.md
+WINDOW = 1 << 20  # first grant for stdin, see PROTOCOL.md
+WRITE_WINDOW = 1 << 22  # and for WRITE; credited by the quarter, for a credit wakes all on the way
 
 HELLO, INIT, READY, BYE = 1, 2, 3, 4
 START, STARTED, STDIN, STDIN_EOF, OUT, ERR, SIGNAL, KILL, EXIT = range(10, 19)
@@ -1107,7 +1108,7 @@ class Writer:
 
     def has_written(self, size: int) -> None:
         self.written += size
-        if self.written >= CHUNK:  # its host has more than that to spend
+        if self.written >= WRITE_WINDOW // 4:  # its host has more than that to spend
             self.connection.send(CREDIT, self.ident, {"n": self.written})
             self.written = 0
 

@@ -31,7 +31,11 @@ class Transport(Protocol):
         ...
 
     async def wait_sendable(self) -> None:
-        """Wait until `send_nowait` would take something, or would fail."""
+        """Wait until `send_nowait` would take something, or would fail.
+
+        Raises:
+            OSError: Nothing can be sent any more; `receive` then finds the end too.
+        """
         ...
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ import docker
 from sandboxio_docker import DockerBackend
 
 IMAGE = "sandboxio-test-python:bookworm"
-CREATES = 7
+CREATES = 20
 CALLS = 25
 CONCURRENT = 300
 BULK = 256 << 20
@@ -82,30 +82,28 @@ def get(container: Any, name: str) -> bytes:
         return file.read()
 
 
-def bare_create(client: Any, image: str) -> None:
-    container = client.containers.run(image, ["sleep", "60"], detach=True, network_mode="none")
-    create_ended.append(time.perf_counter())
+def bare_create(client: Any, image: str, network: str | None) -> float:
+    began = time.perf_counter()
+    container = client.containers.run(image, ["sleep", "60"], detach=True, network_mode=network)
+    took = time.perf_counter() - began
     container.remove(force=True)
-
-
-create_ended: list[float] = []
+    return took
 
 
 async def main(image: str) -> None:
     client: Any = docker.DockerClient(version="auto")
     backend = DockerBackend(image=image)
     ours: list[float] = []
-    theirs: list[float] = []
+    theirs: dict[str, list[float]] = {"docker-py run": [], "without network": []}
     for _ in range(CREATES):
         began = time.perf_counter()
         sandbox = await backend.create(timeout=60)
         await sandbox.run(["true"])
         ours.append(time.perf_counter() - began)
         await sandbox.kill()
-        began = time.perf_counter()
-        bare_create(client, image)
-        theirs.append(create_ended.pop() - began)
-    report("create and a first run", ours, {"docker-py run": theirs})
+        for samples, network in zip(theirs.values(), (None, "none"), strict=True):
+            samples.append(bare_create(client, image, network))
+    report("create and a first run", ours, theirs)
 
     async with await backend.create(timeout=900) as sandbox:
         container: Any = client.containers.get(sandbox.id)

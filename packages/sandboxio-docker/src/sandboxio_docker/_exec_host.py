@@ -21,8 +21,8 @@ from sandboxio.errors import (
 from sandboxio.spi import Command, run_to_the_end
 
 from . import _scripts
-from ._exec_process import ExecProcess
 from ._ending import Ending
+from ._exec_process import ExecProcess
 from ._pending import Pending
 from ._transport import FrameReader
 

@@ -20,9 +20,17 @@ the interpreter is busy with; as the guest is PID 1, that ends the container."""
 # several times. It ends when its creator does before that has come.
 # The socket for further hosts has no name in the file system, and lives in the container's own
 # network namespace. What runs in the container may connect too: it gets nothing that it has not.
+# Where its creator waits at a socket, it serves it there, and its stdin is only the lease.
 PRELUDE = """\
 import faulthandler, sys, _socket
 faulthandler.dump_traceback_later(float(sys.argv.pop(1)), exit=True, file=2)
+host = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+try:
+    host.connect(sys.argv.pop(1))
+    host.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDBUF, 1048576)
+    sys.argv += ["in=%d" % host.fileno(), "out=%d" % host.detach(), "lease=0"]
+except OSError:
+    sys.argv += ["in=0", "out=1"]
 listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
 listener.bind(b"\\0sandboxio-guest")
 listener.listen(16)
@@ -75,10 +83,10 @@ def guest_program() -> bytes:
     return MAGIC_NUMBER + sizes + compiled + source
 
 
-def guest_command(lifetime: float) -> list[str]:
-    """Return the command that is a container's first process."""
+def guest_command(lifetime: float, door: str = "") -> list[str]:
+    """Return the command that is a container's first process; `door` is a socket to serve its host at."""
     watchdog = f"{lifetime + WATCHDOG_GRACE:.3f}"
-    return [*INTERPRETER, PRELUDE, watchdog, "in=0", "out=1"]
+    return [*INTERPRETER, PRELUDE, watchdog, door]
 
 
 def relay_command() -> list[str]:

@@ -1322,6 +1322,8 @@ class Guest:
         self.wake_r = wake_r
         self.watch(wake_r, select.EPOLLIN, self.on_wake)
         self.primary = Connection(self, int(options["in"]), int(options["out"]), primary=True)
+        if "lease" in options:
+            self.keep_lease(int(options["lease"]))
         self.greet(self.primary)
         if "listen" in options:
             self.listen(int(options["listen"]))
@@ -1564,6 +1566,20 @@ class Guest:
     def on_closed(self, connection: Connection) -> None:
         if connection.primary and (self.lease or not connection.ready):
             self.end()
+
+    def keep_lease(self, fd: int) -> None:
+        self.private.add(fd)
+
+        def on_event(_events: int) -> None:
+            try:
+                data = os.read(fd, CHUNK)
+            except OSError:
+                data = b""
+            if not data:
+                self.unwatch(fd)
+                self.on_closed(self.primary)
+
+        self.watch(fd, select.EPOLLIN, on_event)
 
     def end(self) -> None:
         if os.getpid() != 1:

@@ -21,11 +21,14 @@ import docker.errors
 import pytest
 
 from dockerd import PYTHON_IMAGE
+from sandboxio.errors import SandboxGone
 from sandboxio.models import IsolationTier
 from sandboxio_docker import DockerBackend
+from sandboxio_docker._client import Engine
 from sandboxio_docker._door import INSIDE, PREFIX, Door, Doors
+from sandboxio_docker._ending import Ending
 from sandboxio_docker._endpoint import Endpoint
-from sandboxio_docker._transport import DockerTransport, FrameReader
+from sandboxio_docker._transport import END_POLL, DockerTransport, FrameReader
 
 pytestmark = pytest.mark.anyio
 
@@ -317,3 +320,52 @@ async def test_door_waits_for_the_guest_as_long_as_it_may(
     assert scope.cancelled_caught
     door.close()
     assert doors(folder) == []
+
+
+@pytest.mark.docker
+async def test_engine_that_is_stuck_does_not_hide_the_containers_end(
+    engine: Any, attached: tuple[socket.socket, DockerTransport]
+) -> None:
+    """As when it holds more of an upload than the container read: it does not close the stream."""
+    theirs, transport = attached
+    sandbox = await DockerBackend(image=PYTHON_IMAGE).create(timeout=120)
+    transport.watch(Ending(Engine(), sandbox.id))
+    while transport.send_nowait(memoryview(bytes(1 << 16))):
+        pass
+    for wait in (transport.wait_sendable, transport.receive):
+        with anyio.move_on_after(3 * END_POLL) as scope:
+            await wait()
+        assert scope.cancelled_caught  # it lives
+    await anyio.to_thread.run_sync(lambda: engine.remove_container(sandbox.id, force=True))
+    with anyio.fail_after(ANSWER):
+        with pytest.raises(OSError, match="ended"):
+            await transport.wait_sendable()
+        assert await transport.receive() == b""
+    assert theirs.fileno() >= 0
+    await sandbox.kill()
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("turn", range(3))
+async def test_upload_over_the_engine_ends_with_its_container(
+    folder: Path, engine: Any, monkeypatch: pytest.MonkeyPatch, turn: int
+) -> None:
+    """The engine gets stuck in some of them."""
+    monkeypatch.setenv("SBX_DOCKER_REAPER", "0")
+    local = folder / "local"
+    with local.open("wb") as file:
+        file.truncate(1 << 30)
+    sandbox = await DockerBackend(image=PYTHON_IMAGE).create(timeout=120)
+    before = written_by_shims()
+
+    async def remove_under_way() -> None:
+        while written_by_shims() - before < 32 << 20:  # noqa: ASYNC110 - a number of the kernel's
+            await anyio.sleep(0.01)
+        await anyio.to_thread.run_sync(lambda: engine.remove_container(sandbox.id, force=True))
+
+    with anyio.fail_after(ANSWER):
+        async with anyio.create_task_group() as group:
+            group.start_soon(remove_under_way)
+            with pytest.raises(SandboxGone):
+                await sandbox.files.upload(local, "remote")
+    await sandbox.kill()

@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
-from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from sandboxio.errors import ConnectError, CreationError, SandboxError, SandboxUnreachable
+from sandboxio.errors import ConnectError, CreationError, SandboxUnreachable
 from sandboxio.models import Capability, Health, IsolationTier, ManagedSandbox, Resources
 from sandboxio.spi import Check, ProvisionRequest, SandboxDriver
 
 from ._config import DEFAULT_IMAGE, DockerConfig
 from ._doctor import diagnose
-from ._door import Doors, sweep
 from ._errors import CAPS_HINT, ImageMissing
 from ._exec_sandbox import EXEC_CAPABILITIES
 from ._images import pull
 from ._labels import MANAGED, filters_for, managed_sandbox
 from ._pending import Pending
-from ._provision import Maker, attach, lease_wanted
+from ._provision import Maker, attach
 from ._runtime import check_runtime, tier_of
 from ._sandbox import CAPABILITIES
 
 if TYPE_CHECKING:
     from ._client import Engine, ImageFacts
-    from ._engine_info import EngineInfo
 
 __all__ = ["DockerDriver"]
 
@@ -48,8 +45,6 @@ before anything runs, and some versions keep those of what has ended."""
 
 Json = dict[str, Any]
 
-T = TypeVar("T")
-
 
 class DockerDriver:
     """A `BackendDriver` of one engine."""
@@ -67,7 +62,6 @@ class DockerDriver:
         self._pulled: set[str] = set()
         self._unasked: set[str] = set()
         self._without_python: set[str] = set()
-        self._doors = Doors()
 
     @property
     def _engine(self) -> Engine:
@@ -109,38 +103,18 @@ class DockerDriver:
         image = await self._image(request)
         self._pulled.discard(request.name)
         self._unasked.discard(request.name)
-        request = replace(request, template=self._name_of_image(request))
-        make = partial(self._make, request, image, isolation, info)
-        if self._config.guest == "auto" and image.id not in self._without_python:
-            door = self._doors.open(self._engine.endpoint, isolation) if lease_wanted() else None
-            try:
-                sandbox = await make(lambda maker: maker.with_guest(door))
-            except SandboxError as error:
-                if door is None or not self._doors.refused(error):
-                    raise
-                await self._engine.remove(request.name)
-                sandbox = await make(lambda maker: maker.with_guest(None))
-            if sandbox is not None:
-                return sandbox
-            self._without_python.add(image.id)
-            # The name is needed again.
-            await self._engine.remove(request.name)
-        return await make(lambda maker: maker.without_guest())
-
-    async def _make(
-        self,
-        request: ProvisionRequest,
-        image: ImageFacts,
-        isolation: IsolationTier,
-        info: EngineInfo,
-        how: Callable[[Maker], Awaitable[T]],
-    ) -> T:
-        """Make a container, known to `destroy` for as long as the engine may still make it."""
         pending = self._pending[request.name] = Pending()
+        request = replace(request, template=self._name_of_image(request))
+        maker = Maker(self._engine, self._config, request, image, isolation, info, pending)
         try:
-            return await how(
-                Maker(self._engine, self._config, request, image, isolation, info, pending)
-            )
+            if self._config.guest == "auto" and image.id not in self._without_python:
+                sandbox = await maker.with_guest()
+                if sandbox is not None:
+                    return sandbox
+                self._without_python.add(image.id)
+                # The name is needed again.
+                await self._engine.remove(request.name)
+            return await maker.without_guest()
         finally:
             if not pending.undecided:
                 self._pending.pop(request.name, None)
@@ -177,7 +151,6 @@ class DockerDriver:
 
     async def list_managed(self, labels: Mapping[str, str]) -> list[ManagedSandbox]:
         """List containers of ours, in whatever state."""
-        sweep()  # what killed processes left beside their containers, which are gone by themselves
         found = await self._engine.containers(filters_for(labels))
         return [managed_sandbox(container) for container in found]
 

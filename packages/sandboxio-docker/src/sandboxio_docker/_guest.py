@@ -7,7 +7,7 @@ from importlib.util import MAGIC_NUMBER
 
 from sandboxio.spi import GUEST_PROGRAM, guest_bytecode
 
-__all__ = ["INTERPRETER", "guest_command", "guest_program", "relay_command"]
+__all__ = ["INTERPRETER", "LISTENER", "guest_command", "guest_program", "relay_command"]
 
 INTERPRETER = ("python3", "-I", "-S", "-B", "-W", "ignore", "-c")
 """Isolated, without site, so that nothing of the image's runs in the guest."""
@@ -16,23 +16,18 @@ WATCHDOG_GRACE = 5.0
 """Seconds beyond the lifetime after which a guest that hangs is ended. A thread in C does it, whatever
 the interpreter is busy with; as the guest is PID 1, that ends the container."""
 
+LISTENER = b"\0sandboxio-guest"
+"""Where a guest listens for further hosts, in the container's network namespace."""
+
 # What it runs comes first on its stdin, and not in its arguments, which the engine writes to its disk
 # several times. It ends when its creator does before that has come.
 # The socket for further hosts has no name in the file system, and lives in the container's own
 # network namespace. What runs in the container may connect too: it gets nothing that it has not.
-# Where its creator waits at a socket, it serves it there, and its stdin is only the lease.
-PRELUDE = """\
+PRELUDE = f"""\
 import faulthandler, sys, _socket
 faulthandler.dump_traceback_later(float(sys.argv.pop(1)), exit=True, file=2)
-host = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-try:
-    host.connect(sys.argv.pop(1))
-    host.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDBUF, 1048576)
-    sys.argv += ["in=%d" % host.fileno(), "out=%d" % host.detach(), "lease=0"]
-except OSError:
-    sys.argv += ["in=0", "out=1"]
 listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-listener.bind(b"\\0sandboxio-guest")
+listener.bind({LISTENER!r})
 listener.listen(16)
 sys.argv.append("listen=%d" % listener.detach())
 import marshal, os
@@ -51,10 +46,10 @@ same = magic == MAGIC_NUMBER
 exec(marshal.loads(bytecode) if same else compile(source, "sandboxio-guest", "exec"))
 """
 
-RELAY = """\
+RELAY = f"""\
 import os, _socket, _thread
 peer = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-peer.connect(b"\\0sandboxio-guest")
+peer.connect({LISTENER!r})
 def inward():
     try:
         while True:
@@ -83,10 +78,10 @@ def guest_program() -> bytes:
     return MAGIC_NUMBER + sizes + compiled + source
 
 
-def guest_command(lifetime: float, door: str = "") -> list[str]:
-    """Return the command that is a container's first process; `door` is a socket to serve its host at."""
+def guest_command(lifetime: float) -> list[str]:
+    """Return the command that is a container's first process."""
     watchdog = f"{lifetime + WATCHDOG_GRACE:.3f}"
-    return [*INTERPRETER, PRELUDE, watchdog, door]
+    return [*INTERPRETER, PRELUDE, watchdog, "in=0", "out=1"]
 
 
 def relay_command() -> list[str]:

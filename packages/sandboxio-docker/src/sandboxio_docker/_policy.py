@@ -9,7 +9,6 @@ from sandboxio.errors import CreationError
 from sandboxio.models import AppliedCap, AppliedPolicy, IsolationTier, NetworkPolicy, Resources
 
 from ._cgroup import UNIFIED, CgroupFiles
-from ._door import INSIDE
 
 __all__ = ["host_config", "read_policy"]
 
@@ -97,10 +96,6 @@ async def read_policy(
     elif files.where == "container":
         notes.append("The caps were read back inside the container, before any code ran in it.")
     network, verified = _network(attributes)
-    if any(mount.get("Destination") == INSIDE for mount in attributes.get("Mounts") or ()):
-        notes.append(
-            f"A socket of its host is mounted at {INSIDE}, read-only; nobody listens at it by now."
-        )
     notes.append(f"Commands run as {user or 'root'}, with no capability and no new privileges.")
     return AppliedPolicy(
         isolation=isolation,

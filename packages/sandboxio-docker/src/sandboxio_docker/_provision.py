@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from sandboxio.errors import ConnectError, CreationError, ProviderError, SandboxError, SandboxGone
 from sandboxio.models import IsolationTier
-from sandboxio.spi import GuestChannel, GuestInit, ProvisionRequest, SandboxDriver, Transport
+from sandboxio.spi import GuestChannel, GuestInit, ProvisionRequest, SandboxDriver
 
+from . import _direct as direct
 from ._autopsy import examine
 from ._cgroup import CgroupFiles, HostCgroup, InnerCgroup
 from ._config import DEFAULT_IMAGE, DockerConfig
-from ._door import INSIDE, Door
 from ._ending import Ending
 from ._exec_host import ExecHost
 from ._exec_sandbox import ExecSandbox
@@ -74,29 +74,18 @@ class Maker:
         self._pending = pending
         self._workdir = image.workdir if image.workdir.strip("/") else WORKDIR
 
-    async def with_guest(self, door: Door | None) -> SandboxDriver | None:
-        """Make a container whose first process is the guest; ``None`` if it has no Python for it.
-
-        With a `door`, the guest may come in there.
-        """
+    async def with_guest(self) -> SandboxDriver | None:
+        """Make a container whose first process is the guest; ``None`` if it has no Python for it."""
         request = self._request
-        command = guest_command(request.timeout, INSIDE if door else "")
-        config = self._container("python", command, init=False)
-        if door is not None:
-            config["HostConfig"]["Mounts"] = [door.mount]
-        try:
-            ref = await self._create(config)
-            sock, rest = await self._engine.attach(ref)
-        except BaseException:
-            if door is not None:
-                door.close()
-            raise
-        attached = DockerTransport(FrameReader(sock, rest), lambda: self._examine(ref), door)
-        transport: Transport = attached
+        config = self._container("python", guest_command(request.timeout), init=False)
+        ref = await self._create(config)
+        sock, rest = await self._engine.attach(ref)
+        reader = FrameReader(sock, rest)
+        transport = DockerTransport(reader, lambda: self._examine(ref))
         try:
             # As much of it as fits is there when the guest starts.
             program = memoryview(guest_program())
-            program = program[attached.send_nowait(program) :]
+            program = program[transport.send_nowait(program) :]
             try:
                 await self._engine.start(ref)
             except ProviderError as error:
@@ -113,11 +102,9 @@ class Maker:
             )
             # The guest starts up meanwhile; if it could not, it is what says why.
             attributes = await self._engine.inspect(ref)
-            await send_rest(attached, program)
-            if door is not None:
-                transport = await door.meet(attached)
-            channel = await self._greeted(transport, attached, init)
-            attached.watch(Ending(self._engine, ref))
+            await send_rest(transport, program)
+            channel = await self._greeted(transport, init)
+            transport.watch(Ending(self._engine, ref))
             container = await described(
                 self._engine,
                 attributes or await self._inspected(ref),
@@ -126,18 +113,34 @@ class Maker:
                 user=self._image.user,
                 inner=inner_files(channel),
             )
+            channel = await self._shortcut(container, transport) or channel
         except BaseException:
             transport.close()
             raise
         return DockerSandbox(channel, container)
 
-    async def _greeted(
-        self, transport: Transport, attached: DockerTransport, init: GuestInit
-    ) -> GuestChannel:
+    async def _shortcut(
+        self, container: Container, attached: DockerTransport
+    ) -> GuestChannel | None:
+        """Reach the guest past the engine, if it is on this machine and on its kernel."""
+        near = self._engine.endpoint.unix_path is not None and container.files.where == "host"
+        if not (near and self._isolation is IsolationTier.CONTAINER and direct.wanted()):
+            return None
+        sock = await direct.reach(int(container.attributes["State"]["Pid"]))
+        if sock is None:
+            return None
+        transport = direct.DirectTransport(sock, attached)
+        try:
+            return await GuestChannel.open(transport, None)
+        except BaseException:
+            transport.close()
+            raise
+
+    async def _greeted(self, transport: DockerTransport, init: GuestInit) -> GuestChannel:
         try:
             return await GuestChannel.open(transport, init)
         except SandboxGone as error:
-            said = attached.diagnostic.decode("utf-8", "replace").strip()
+            said = transport.diagnostic.decode("utf-8", "replace").strip()
             raise CreationError(
                 "The guest did not start in the container. "
                 + (f"It said: {said[-500:]}" if said else error.message),

@@ -6,7 +6,6 @@ import copy
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Protocol
 
 import anyio
 
@@ -95,14 +94,6 @@ class FrameReader:
         self.transport.close()
 
 
-class Closable(Protocol):
-    """What can be closed, more than once."""
-
-    def close(self) -> object:
-        """Close it."""
-        ...
-
-
 class DockerTransport:
     """A `Transport` of a guest.
 
@@ -114,15 +105,12 @@ class DockerTransport:
         self,
         reader: FrameReader,
         autopsy: Callable[[], Awaitable[SandboxError | None]],
-        held: Closable | None = None,
+        ending: Ending | None = None,
     ) -> None:
-        """Read from `reader`, ask `autopsy` why it ended, and close what is `held` with it."""
         self._reader = reader
-        self._held = held
-        self._ending: Ending | None = None
+        self._ending = ending
         self._autopsy = autopsy
         self._sent = 0
-        self._first = b""
         self._ended = False
         self._closed = False
         self._examined = False
@@ -135,9 +123,6 @@ class DockerTransport:
         Raises:
             SandboxError: It has ended, and this is why.
         """
-        if self._first:
-            first, self._first = self._first, b""
-            return first
         while not self._ended:
             try:
                 pieces = await self._reader.receive()
@@ -160,12 +145,8 @@ class DockerTransport:
             raise copy.copy(self._cause)
         return b""
 
-    async def begin(self) -> None:
-        """Wait for the first bytes, or the end, and leave them to `receive`."""
-        self._first = await self.receive()
-
     def begin_anew(self) -> None:
-        """Note that something begins now, which no longer hears what ended that which ran before."""
+        """Note that something begins now, which does not hear what ended that which ran before."""
         if isinstance(self._cause, ResourceLimitExceeded):
             # What begins now only finds the sandbox gone.
             self._cause = SandboxGone(self._cause.message)
@@ -193,9 +174,8 @@ class DockerTransport:
         await self._reader.wait_sendable()
 
     def close(self) -> None:
-        """Close it, and what is held for it."""
+        """Close it, and what watches the container."""
         self._closed = True
         self._reader.close()
-        for held in (self._ending, self._held):
-            if held is not None:
-                held.close()
+        if self._ending is not None:
+            self._ending.close()

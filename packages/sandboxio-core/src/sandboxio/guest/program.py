@@ -1321,10 +1321,8 @@ class Guest:
         signals.pthread_sigmask(signals.SIG_BLOCK, {signals.SIGUSR1})
         self.wake_r = wake_r
         self.watch(wake_r, select.EPOLLIN, self.on_wake)
-        self.primary = Connection(self, int(options["in"]), int(options["out"]), primary=True)
-        if "lease" in options:
-            self.keep_lease(int(options["lease"]))
-        self.greet(self.primary)
+        self.connections: List[Connection] = []
+        self.greet(Connection(self, int(options["in"]), int(options["out"]), primary=True))
         if "listen" in options:
             self.listen(int(options["listen"]))
 
@@ -1363,7 +1361,8 @@ class Guest:
             os.write(self.weight_fd, weight)
 
     def listen(self, fd: int) -> None:
-        listener: Any = __import__("_socket").socket(fileno=fd)
+        module: Any = __import__("_socket")
+        listener = module.socket(fileno=fd)
         listener.setblocking(False)
         self.private.add(fd)
 
@@ -1373,11 +1372,15 @@ class Guest:
             except OSError:
                 return
             os.set_inheritable(accepted, False)
+            sock = module.socket(fileno=accepted)
+            sock.setsockopt(module.SOL_SOCKET, module.SO_SNDBUF, PIPE_SIZE)
+            sock.detach()
             self.greet(Connection(self, accepted, accepted, primary=False))
 
         self.watch(fd, select.EPOLLIN, on_connect)
 
     def greet(self, connection: Connection) -> None:
+        self.connections.append(connection)
         secrets = [] if connection.primary else [self.env[name] for name in self.secret_names]
         left = self.ends_at - time.monotonic()
         connection.send(
@@ -1560,26 +1563,14 @@ class Guest:
         connection.send(READY, 0)
 
     def on_lifetime(self) -> None:
-        self.primary.send(BYE, 0, {"reason": "lifetime"})
+        for connection in self.connections:
+            connection.send(BYE, 0, {"reason": "lifetime"})
         self.at(self, time.monotonic() + LAST_WORDS, self.end)
 
     def on_closed(self, connection: Connection) -> None:
+        self.connections.remove(connection)
         if connection.primary and (self.lease or not connection.ready):
             self.end()
-
-    def keep_lease(self, fd: int) -> None:
-        self.private.add(fd)
-
-        def on_event(_events: int) -> None:
-            try:
-                data = os.read(fd, CHUNK)
-            except OSError:
-                data = b""
-            if not data:
-                self.unwatch(fd)
-                self.on_closed(self.primary)
-
-        self.watch(fd, select.EPOLLIN, on_event)
 
     def end(self) -> None:
         if os.getpid() != 1:

@@ -166,3 +166,12 @@ def test_runtime_that_is_less_than_its_name_is_refused() -> None:
         check_runtime("kata", "runc", runtimes)
     with pytest.raises(ConfigurationError, match="no runtime"):
         check_runtime("nonsense", "runc", runtimes)
+
+
+def test_default_runtime_may_be_a_path() -> None:
+    """As in Podman, whose list has names only."""
+    runtimes = {"crun": "/usr/bin/crun", "runc": "/usr/bin/runc"}
+    assert check_runtime(None, "/usr/sbin/runc", runtimes) is IsolationTier.CONTAINER
+    with pytest.raises(CreationError, match="promised"):
+        check_runtime(None, "/usr/bin/crun", runtimes)
+    assert check_runtime("crun", "crun", runtimes) is IsolationTier.UNKNOWN

@@ -815,14 +815,15 @@ def spawn(guest: Guest, argv: List[bytes], env: Dict[bytes, bytes]) -> int:
     ignored = signals.valid_signals() - {signals.SIGKILL, signals.SIGSTOP}
     found: Optional[OSError] = None
     for place in places:
+        if b"/" not in name and not os.access(place, os.F_OK):
+            # Nothing there, or in a directory that this user may not look into. A try costs far more.
+            continue
         try:
             # It shares the memory of its parent until it executes, which costs far less than a fork.
             return os.posix_spawn(place, argv, env, setsid=True, setsigmask=(), setsigdef=ignored)
         except OSError as error:
             if error.errno in (errno.EAGAIN, errno.ENOMEM):
                 raise
-            if b"/" not in name and not os.path.exists(place):
-                continue  # nothing there, or a directory that this user may not look into
             if error.errno == errno.ENOENT and os.path.exists(place):
                 error = OSError(errno.ENOEXEC, "bad interpreter")
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):

@@ -10,8 +10,10 @@ import pytest
 from sandboxio.errors import ConfigurationError, CreationError
 from sandboxio.models import IsolationTier, NetworkPolicy, Resources
 from sandboxio_docker._cgroup import CapCounts, count_caps
+from sandboxio_docker._engine_info import engine_info
+from sandboxio_docker._labels import labels_for
 from sandboxio_docker._policy import host_config, read_policy
-from sandboxio_docker._runtime import check_runtime, tier_of
+from sandboxio_docker._runtime import check_runtime, runtime_of, tier_of
 
 MEMORY = 256 << 20
 
@@ -175,3 +177,23 @@ def test_default_runtime_may_be_a_path() -> None:
     with pytest.raises(CreationError, match="promised"):
         check_runtime(None, "/usr/bin/crun", runtimes)
     assert check_runtime("crun", "crun", runtimes) is IsolationTier.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("said", "asked", "runtime"),
+    [
+        ("runsc", None, "runsc"),
+        ("io.containerd.kata.v2", None, "io.containerd.kata.v2"),
+        ("oci", None, "runc"),
+        ("oci", "crun", "crun"),
+        ("", None, "runc"),
+    ],
+)
+def test_runtime_of_a_container_is_found_again(said: str, asked: str | None, runtime: str) -> None:
+    """Podman does not tell."""
+    info = engine_info({"Runtimes": {"crun": {}, "runc": {}, "runsc": {}}}, "1.41")
+    attributes = {
+        "HostConfig": {"Runtime": said},
+        "Config": {"Labels": labels_for(60, {}, "python", asked)},
+    }
+    assert runtime_of(attributes, info) == runtime

@@ -401,9 +401,13 @@ def _remove(api: Api, ref: str) -> None:
         try:
             api.remove_container(ref, v=True, force=True)
         except docker.errors.APIError as error:
-            if error.response is None or error.response.status_code != CONFLICT:
+            if error.response is not None and error.response.status_code == CONFLICT:
+                api.wait(ref, condition="removed", timeout=ANSWER_TIMEOUT)
+            elif api.inspect_container(ref)["State"]["Running"]:
                 raise
-            api.wait(ref, condition="removed", timeout=ANSWER_TIMEOUT)
+            else:
+                # It ended by itself meanwhile, which Podman takes for a reason not to remove it.
+                api.remove_container(ref, v=True, force=True)
 
 
 def _remove_quietly(api: Api, name: str) -> None:

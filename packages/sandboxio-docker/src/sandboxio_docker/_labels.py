@@ -19,6 +19,7 @@ SESSION = f"{PREFIX}session"
 TIMEOUT = f"{PREFIX}timeout"
 META = f"{PREFIX}meta."
 GUEST = f"{PREFIX}guest"
+RUNTIME = f"{PREFIX}runtime"
 OWNER_HOST = f"{PREFIX}owner.host"
 OWNER_SPACE = f"{PREFIX}owner.space"
 OWNER_START = f"{PREFIX}owner.start"
@@ -34,14 +35,17 @@ STATES: Mapping[str, Literal["running", "stopped", "paused"]] = {
 """What the engine calls states; all others (created, exited, dead) are ``"stopped"``."""
 
 
-def labels_for(timeout: float, metadata: Mapping[str, str], guest: str) -> dict[str, str]:
-    """Return the labels of a new container."""
+def labels_for(
+    timeout: float, metadata: Mapping[str, str], guest: str, runtime: str | None
+) -> dict[str, str]:
+    """Return the labels of a new container; `runtime` is the one that was asked for, if any."""
     pid = os.getpid()
     return {
         MANAGED: "true",
         SESSION: str(pid),
         TIMEOUT: f"{timeout:g}",
         GUEST: guest,
+        **({RUNTIME: runtime} if runtime else {}),
         OWNER_HOST: socket.gethostname(),
         OWNER_SPACE: _space(),
         OWNER_START: _started(pid) or "",

@@ -152,7 +152,8 @@ def _network(attributes: Json) -> tuple[NetworkPolicy, bool]:
     interfaces = _interfaces(int(attributes["State"]["Pid"]), attributes["Id"])
     if interfaces is not None and interfaces - {"lo"}:
         raise CreationError(f"The container must have no network, and has {interfaces}.")
-    return NetworkPolicy(), networks == {DENY_MODE}
+    # Podman lists no network where there is none; the kernel says the same for both.
+    return NetworkPolicy(), interfaces is not None or networks == {DENY_MODE}
 
 
 def _interfaces(pid: int, container: str) -> set[str] | None:

@@ -27,7 +27,7 @@ from ._images import numeric_user
 from ._labels import GUEST, TIMEOUT, labels_for
 from ._pending import Pending
 from ._policy import host_config, read_policy
-from ._runtime import tier_of
+from ._runtime import runtime_of, tier_of
 from ._sandbox import Container, DockerSandbox, inner_files
 from ._scripts import KEEP
 from ._transport import DockerTransport, FrameReader
@@ -219,7 +219,7 @@ class Maker:
             "Cmd": [],
             "WorkingDir": self._workdir,
             "Healthcheck": {"Test": ["NONE"]},
-            "Labels": labels_for(request.timeout, request.metadata, guest),
+            "Labels": labels_for(request.timeout, request.metadata, guest, self._config.runtime),
             "Tty": False,
             "OpenStdin": True,
             # The end of our connection is the end of the first process's stdin: the lease.
@@ -328,7 +328,7 @@ async def exec_sandbox(
 
 async def attach(engine: Engine, attributes: Json, info: EngineInfo) -> SandboxDriver:
     """Attach to a running container of ours as a further host."""
-    runtime = attributes["HostConfig"].get("Runtime") or info.default_runtime
+    runtime = runtime_of(attributes, info)
     isolation = tier_of(info.runtimes.get(runtime, runtime))
     ending = Ending(engine, attributes["Id"])
     try:

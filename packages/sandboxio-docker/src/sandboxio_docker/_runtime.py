@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from posixpath import basename
+from typing import TYPE_CHECKING, Any
 
 from sandboxio.errors import ConfigurationError, CreationError
 from sandboxio.models import IsolationTier
 
-__all__ = ["check_runtime", "tier_of"]
+from ._labels import RUNTIME
+
+if TYPE_CHECKING:
+    from ._engine_info import EngineInfo
+
+__all__ = ["check_runtime", "runtime_of", "tier_of"]
 
 DEFAULT = "runc"
 
@@ -56,3 +62,15 @@ def check_runtime(asked: str | None, default: str, runtimes: Mapping[str, str]) 
             retryable=False,
         )
     return given
+
+
+def runtime_of(attributes: Mapping[str, Any], info: EngineInfo) -> str:
+    """Return the name of a container's runtime.
+
+    Podman calls every one "oci" (4.3, 2026-11); then what our label says was asked for.
+    """
+    said = str(attributes["HostConfig"].get("Runtime") or "")
+    if said in info.runtimes or said.startswith("io.containerd."):
+        return said
+    labels: Mapping[str, str] = attributes["Config"].get("Labels") or {}
+    return labels.get(RUNTIME) or info.default_runtime

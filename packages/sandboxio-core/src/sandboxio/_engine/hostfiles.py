@@ -161,7 +161,8 @@ async def incoming(path: Path) -> AsyncGenerator[Incoming, None]:
         finally:
             os.close(fd)
         try:
-            temporary.replace(path)
+            # Not here: the file that was there is freed with all its pages, which takes its time.
+            await to_thread.run_sync(temporary.replace, path)
         except OSError as error:
             raise _host_error(error, path) from error
         placed = True

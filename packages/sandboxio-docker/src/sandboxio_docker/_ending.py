@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import select
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from sandboxio.errors import ProviderError, SandboxUnreachable
+from sandboxio.errors import ProviderError, SandboxError
 
 if TYPE_CHECKING:
     from ._client import Engine
@@ -63,10 +64,8 @@ class Ending:
 
     async def has_come(self) -> bool:
         """Whether it has ended, watching it from now on; false if the engine does not say."""
-        try:
+        with suppress(SandboxError):
             await self.watch()
-        except SandboxUnreachable:
-            return False
         return self.come
 
     def close(self) -> None:

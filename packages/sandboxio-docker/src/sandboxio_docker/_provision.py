@@ -15,10 +15,10 @@ from sandboxio.errors import ConnectError, CreationError, ProviderError, Sandbox
 from sandboxio.models import IsolationTier
 from sandboxio.spi import GuestChannel, GuestInit, ProvisionRequest, SandboxDriver
 
-from . import _direct as direct
 from ._autopsy import examine
 from ._cgroup import CgroupFiles, HostCgroup, InnerCgroup
 from ._config import DEFAULT_IMAGE, DockerConfig
+from ._direct import DirectTransport, reach, wanted
 from ._ending import Ending
 from ._exec_host import ExecHost
 from ._exec_sandbox import ExecSandbox
@@ -124,12 +124,12 @@ class Maker:
     ) -> GuestChannel | None:
         """Reach the guest past the engine, if it is on this machine and on its kernel."""
         near = self._engine.endpoint.unix_path is not None and container.files.where == "host"
-        if not (near and self._isolation is IsolationTier.CONTAINER and direct.wanted()):
+        if not (near and self._isolation is IsolationTier.CONTAINER and wanted()):
             return None
-        sock = await direct.reach(int(container.attributes["State"]["Pid"]))
+        sock = await reach(int(container.attributes["State"]["Pid"]))
         if sock is None:
             return None
-        transport = direct.DirectTransport(sock, attached)
+        transport = DirectTransport(sock, attached)
         try:
             return await GuestChannel.open(transport, None)
         except BaseException:

@@ -1564,7 +1564,7 @@ class Guest:
         connection.send(READY, 0)
 
     def on_lifetime(self) -> None:
-        for connection in self.connections:
+        for connection in list(self.connections):  # one that is broken leaves it
             connection.send(BYE, 0, {"reason": "lifetime"})
         self.at(self, time.monotonic() + LAST_WORDS, self.end)
 

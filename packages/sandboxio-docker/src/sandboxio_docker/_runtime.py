@@ -42,8 +42,9 @@ def check_runtime(asked: str | None, default: str, runtimes: Mapping[str, str]) 
         CreationError: It is less than what the name promises.
     """
     name = asked or default
-    # An engine has its own default, by whatever name; Podman's may be a path.
-    if asked is not None and name not in runtimes and not name.startswith("io.containerd."):
+    # An engine has its own default also when it is named by its path, as Podman's may be.
+    default_path = asked is None and default.startswith("/")
+    if name not in runtimes and not name.startswith("io.containerd.") and not default_path:
         raise ConfigurationError(
             f"The Docker Engine has no runtime {name!r}. It has: {', '.join(runtimes) or 'none'}.",
             hint="Add it to the engine's daemon.json, or choose another DockerConfig(runtime=...).",

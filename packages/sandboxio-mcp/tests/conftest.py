@@ -134,7 +134,8 @@ def token() -> str:
 def background(token: str) -> str:
     """A command that leaves `sleep` with that duration behind, and returns when it runs."""
     started = f"sleep {token} >/dev/null 2>&1 &"
-    return f"{started} until grep -q sleep /proc/$!/cmdline; do sleep 0.01; done"
+    # As a word of its own: the shell that becomes it has it in its script.
+    return f"{started} until grep -qzx sleep /proc/$!/cmdline; do sleep 0.01; done"
 
 
 @pytest.fixture

@@ -107,21 +107,6 @@ GVISOR_GAPS = dict.fromkeys(
     f"{DOCS}#gvisor",
 )
 
-OF_ANY_RUNTIME = frozenset(
-    [
-        "audit",
-        "concurrency",
-        "connect",
-        "create",
-        "lifetime",
-        "managed",
-        "removed",
-        "secrets",
-        "sync",
-    ]
-)
-"""Areas of the contract that are kept by the engine and by the host."""
-
 # A container that is being removed is listed for a moment longer.
 SETTLE_SECONDS = 5.0
 
@@ -333,11 +318,3 @@ class TestDockerGvisor(BackendContract):
     @staticmethod
     def audited(*, audit: AuditConfig) -> DockerBackend:
         return DockerBackend(image=PYTHON_IMAGE, runtime="runsc", audit=audit)
-
-    @pytest.fixture(autouse=True)
-    def concerns_the_runtime(self, request: pytest.FixtureRequest) -> None:
-        """Leave out, by name, what takes minutes and is the same code whatever the runtime."""
-        mark = request.node.get_closest_marker("clause")
-        area = mark.args[0].partition(".")[0] if mark else ""
-        if area in OF_ANY_RUNTIME and not dockerd.runs_long():
-            pytest.skip(f"{dockerd.LONG} is not 1: {area} is the engine's and the host's part")

@@ -19,9 +19,6 @@ BUSYBOX_IMAGE: Final = os.environ.get("SBX_TEST_BUSYBOX_IMAGE") or "busybox:1.36
 # Where this is "1", an engine was promised: what it lacks is a failure and no reason to skip.
 REQUIRE: Final = "SBX_REQUIRE_DOCKER"
 
-# Where this is "1", tests leave nothing out that takes minutes.
-LONG: Final = "SBX_TEST_LONG"
-
 # A daemon on this machine answers a ping in milliseconds. One that is starved of CPU gets this long.
 ANSWER_SECONDS: Final = 5.0
 
@@ -79,11 +76,6 @@ def missing() -> str | None:
 def promised() -> bool:
     """Return whether the tests of the Docker adapter have to run here."""
     return os.environ.get(REQUIRE) == "1"
-
-
-def runs_long() -> bool:
-    """Return whether the tests leave nothing out that takes minutes."""
-    return os.environ.get(LONG) == "1"
 
 
 def managed_containers() -> list[str]:

@@ -375,7 +375,7 @@ async def _attach_guest(
     _, sock, rest = await engine.exec(ref, config)
     memory: float = attributes["HostConfig"]["Memory"] / (1024 * 1024)
     transport = DockerTransport(
-        FrameReader(sock, rest, ending), lambda: examine(engine, ref, memory_mb=memory), ending
+        FrameReader(sock, rest, ending), lambda: examine(engine, ref, memory_mb=memory)
     )
     try:
         channel = await GuestChannel.open(transport, None)

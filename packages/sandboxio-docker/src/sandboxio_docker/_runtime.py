@@ -34,6 +34,11 @@ def tier_of(program: str | None) -> IsolationTier:
     return IsolationTier.UNKNOWN
 
 
+def is_known(name: str, runtimes: Mapping[str, str]) -> bool:
+    """Say whether an engine has a runtime of that name; those of containerd it does not list."""
+    return name in runtimes or name.startswith("io.containerd.")
+
+
 def check_runtime(asked: str | None, default: str, runtimes: Mapping[str, str]) -> IsolationTier:
     """Return the tier that a sandbox really gets, by the program behind the runtime's name.
 
@@ -44,7 +49,7 @@ def check_runtime(asked: str | None, default: str, runtimes: Mapping[str, str]) 
     name = asked or default
     # An engine has its own default also when it is named by its path, as Podman's may be.
     default_path = asked is None and default.startswith("/")
-    if name not in runtimes and not name.startswith("io.containerd.") and not default_path:
+    if not (is_known(name, runtimes) or default_path):
         raise ConfigurationError(
             f"The Docker Engine has no runtime {name!r}. It has: {', '.join(runtimes) or 'none'}.",
             hint="Add it to the engine's daemon.json, or choose another DockerConfig(runtime=...).",
@@ -71,7 +76,7 @@ def runtime_of(attributes: Mapping[str, Any], info: EngineInfo) -> str:
     Podman calls every one "oci" (4.3, 2026-11); then what our label says was asked for.
     """
     said = str(attributes["HostConfig"].get("Runtime") or "")
-    if said in info.runtimes or said.startswith("io.containerd."):
+    if is_known(said, info.runtimes):
         return said
     labels: Mapping[str, str] = attributes["Config"].get("Labels") or {}
     return labels.get(RUNTIME) or info.default_runtime

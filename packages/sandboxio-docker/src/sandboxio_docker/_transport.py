@@ -105,10 +105,9 @@ class DockerTransport:
         self,
         reader: FrameReader,
         autopsy: Callable[[], Awaitable[SandboxError | None]],
-        ending: Ending | None = None,
     ) -> None:
         self._reader = reader
-        self._ending = ending
+        self._ending = reader.ending
         self._autopsy = autopsy
         self._sent = 0
         self._ended = False

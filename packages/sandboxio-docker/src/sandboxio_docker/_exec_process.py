@@ -96,6 +96,8 @@ class ExecProcess:
                 held[:] = rest
                 if line.startswith(b"errno "):
                     raise file_error(int(line[6:]), cwd)
+                if line == b"unforked":
+                    raise no_process()
                 self._leader = int(line)
                 self._held["stdout"] += said
                 self._sort()
@@ -106,9 +108,7 @@ class ExecProcess:
     def _not_started(self, said: bytes) -> ProviderError | ProcessLimitExceeded:
         text = said.decode("utf-8", "replace").strip()[:500]
         if "resource temporarily unavailable" in text.lower():
-            return ProcessLimitExceeded(
-                "The sandbox may not start another process.", limit="processes"
-            )
+            return no_process()
         return ProviderError(
             f"The Docker Engine could not start the command: {text or 'it said nothing'}"
         )
@@ -289,6 +289,11 @@ class ExecProcess:
     def close(self) -> None:
         """Close its streams."""
         self._reader.close()
+
+
+def no_process() -> ProcessLimitExceeded:
+    """Return the error of a container that may not have another process."""
+    return ProcessLimitExceeded("The sandbox may not start another process.", limit="processes")
 
 
 def begun(data: bytearray, mark: bytes) -> int:

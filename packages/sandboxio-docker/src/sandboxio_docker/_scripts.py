@@ -84,8 +84,9 @@ printf 'left:%s\\0' "$tree"
 # $1: mark; $2: seconds; $3: sleep; $4: grep; $5: the script KILL; $6: directory; $7: "1" if HOME is
 # to be empty, which engines take for missing and fill in; other: the command. It says on stderr who it is before the command starts, and on both streams when it has ended:
 # what comes behind that is from children in the background. The separators around the mark are in no
-# process's arguments or environment, so that a command that prints these ends nothing. The traps, which keep this shell alive when
-# the command signals its group, come after the fork of what must die of the same signals.
+# process's arguments or environment, so that a command that prints these ends nothing. A shell that may
+# not fork ends, and says so on its way. The other traps, which keep this shell alive when the command
+# signals its group, come after the fork of what must die of the same signals.
 RUN = """
 mark=$1 limit=$2 sleep=$3 grep=$4 script=$5
 cd "$6" 2>/dev/null || {
@@ -98,6 +99,7 @@ cd "$6" 2>/dev/null || {
 [ "$7" = 1 ] && HOME=
 shift 7
 exec 3>&2 2>/dev/null
+trap 'kill -TERM "$watch"; printf "\\036%s\\036 unforked\\n" "$mark" >&3' EXIT
 (
   trap 'kill "$timer"; exit 0' TERM
   "$sleep" "$limit" &
@@ -109,9 +111,9 @@ exec 3>&2 2>/dev/null
 ) </dev/null >/dev/null 3>&- &
 watch=$!
 trap : HUP INT QUIT ALRM TERM USR1 USR2
-printf '\\036%s\\036 %s\\n' "$mark" "$$" >&3
-(exec "$@" 2>&3 3>&-)
+(printf '\\036%s\\036 %s\\n' "$mark" "$$" >&3; exec "$@" 2>&3 3>&-)
 code=$?
+trap - EXIT
 kill -TERM "$watch"
 wait "$watch"
 late=$?

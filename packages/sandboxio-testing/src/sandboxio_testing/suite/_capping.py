@@ -140,9 +140,11 @@ class CappingContract(ContractBase):
         many = await self.outcome(capped, self.probes.start_processes(200))
         refused = isinstance(many, ProcessLimitExceeded)
         assert refused or (isinstance(many, ExecResult) and many.exit_code != 0), repr(many)
-        while isinstance(await self.outcome(capped, self.probes.exit(0)), ProcessLimitExceeded):
+        ends = self.probes.exit(3)
+        while isinstance(usable := await self.outcome(capped, ends), ProcessLimitExceeded):
             await self.pass_time(0.2)
-        assert (await capped.run(self.probes.exit(3))).exit_code == 3
+        assert isinstance(usable, ExecResult), repr(usable)
+        assert usable.exit_code == 3
 
     @clause("caps.disk")
     async def test_disk_cap_holds(self, sandbox: AsyncSandbox, make: Maker, name: Names) -> None:

@@ -1,0 +1,67 @@
+"""The shell scripts for images without Python, in each shell that they say they run in."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+
+import pytest
+
+from sandboxio_docker import _scripts
+
+MARK = "0123456789abcdef"
+
+NOBODY_ELSE = 54321
+"""A user who has no process: root's are not limited."""
+
+SHELLS = {"dash": ["dash"], "bash": ["bash"], "busybox": ["busybox", "sh"]}
+
+
+@pytest.fixture(params=SHELLS)
+def shell(request: pytest.FixtureRequest) -> list[str]:
+    """A shell, with what it takes to run a script."""
+    argv = SHELLS[request.param]
+    if shutil.which(argv[0]) is None:
+        pytest.skip(f"{argv[0]} is not installed")
+    return [*argv, "-c"]
+
+
+def run(shell: list[str], *argv: str, processes: int | None = None) -> tuple[str, str]:
+    """Return what the script says around a command, which may have so many processes."""
+    sleep, grep = shutil.which("sleep"), shutil.which("grep")
+    assert sleep is not None
+    assert grep is not None
+    script = [_scripts.RUN, "sandboxio", MARK, "30", sleep, grep, _scripts.KILL, "/", ""]
+
+    def limit() -> None:
+        if processes is not None:
+            if os.geteuid() == 0:
+                os.setuid(NOBODY_ELSE)
+            resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
+
+    done = subprocess.run(
+        [*shell, *script, *argv],
+        capture_output=True,
+        check=False,
+        timeout=60,
+        text=True,
+        preexec_fn=limit,  # noqa: PLW1509 - no thread of this process holds a lock of it
+        start_new_session=True,
+    )
+    return done.stdout, done.stderr.replace(MARK, "mark")
+
+
+def test_command_stands_between_its_marks(shell: list[str]) -> None:
+    out, err = run(shell, "sh", "-c", "echo out; echo err >&2; exit 3")
+    assert out == f"out\n\x1e{MARK}\x1e"
+    first, rest = err.split("\n", 1)
+    assert first.startswith("\x1emark\x1e ")
+    assert first.rpartition(" ")[2].isdigit()
+    assert rest.startswith("err\n\x1emark\x1e 3 ")
+
+
+def test_shell_that_may_not_fork_says_so(shell: list[str]) -> None:
+    """If this fails, a full process cap looks like a connection that broke."""
+    assert run(shell, "true", processes=0) == ("", "\x1emark\x1e unforked\n")

@@ -47,7 +47,7 @@ def run(shell: list[str], *argv: str, processes: int | None = None) -> tuple[str
         check=False,
         timeout=60,
         text=True,
-        preexec_fn=limit,  # noqa: PLW1509 - no thread of this process holds a lock of it
+        preexec_fn=limit,
         start_new_session=True,
     )
     return done.stdout, done.stderr.replace(MARK, "mark")

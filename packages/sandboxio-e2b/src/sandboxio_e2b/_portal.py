@@ -17,17 +17,76 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import Context
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 import anyio
 
 __all__ = ["Portal"]
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 STOP_BOUND = 2.0
-"""Seconds for the loop to end its tasks when the interpreter exits, or when nobody needs it."""
+"""Seconds for the loop to end its tasks when the interpreter exits, or when nobody needs it, and as
+many for native threads to be done with it."""
+
+STOP_POLL = 0.005
+"""Seconds between two looks whether they are."""
+
+LOOKED_AT = 64
+"""Futures at least before those that are gone are forgotten."""
+
+
+class _Call:
+    """Lives as long as the call that made it."""
+
+
+class Loop(asyncio.SelectorEventLoop):
+    """Knows whether native threads may still call it.
+
+    The SDK's HTTP client completes every future of its own from a native thread. Before Python 3.14
+    an interpreter that exits in the middle of that ends the thread, and the client's code in between
+    then aborts the whole process. What such a thread still holds is alive; when it lets go of it
+    there is no Python code that it could be interrupted in. So no weak reference here has a callback.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._promises: list[weakref.ref[asyncio.Future[Any]]] = []
+        self._look_at = LOOKED_AT
+        self._calls: dict[int, weakref.ref[_Call]] = {}
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """Make a future, and remember it if it is not asyncio's own."""
+        future = super().create_future()
+        by: str = sys._getframe(1).f_globals.get("__name__", "")
+        if not by.startswith("asyncio."):
+            if len(self._promises) >= self._look_at:
+                self._look_at = max(LOOKED_AT, 2 * len(self._unkept()))
+            self._promises.append(weakref.ref(future))
+        return future
+
+    def call_soon_threadsafe(
+        self,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.Handle:
+        """Call it on this loop, from any thread."""
+        call = _Call()
+        self._calls[threading.get_ident()] = weakref.ref(call)
+        return super().call_soon_threadsafe(callback, *args, context=context)
+
+    async def left_alone(self) -> None:
+        """Return when no native thread calls this loop, nor will."""
+        while self._unkept() or any(call() for call in tuple(self._calls.values())):  # noqa: ASYNC110
+            await asyncio.sleep(STOP_POLL)
+
+    def _unkept(self) -> list[weakref.ref[asyncio.Future[Any]]]:
+        self._promises = [promise for promise in self._promises if promise() is not None]
+        return self._promises
 
 
 class Portal:
@@ -35,7 +94,7 @@ class Portal:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._running: tuple[int, asyncio.AbstractEventLoop] | None = None
+        self._running: tuple[int, Loop] | None = None
 
     async def call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Await `work` over there, and return or raise what comes of it.
@@ -65,7 +124,7 @@ class Portal:
         with self._lock:
             # After a fork, the thread is the parent's.
             if self._running is None or self._running[0] != os.getpid():
-                loop = asyncio.new_event_loop()
+                loop = Loop()
                 # What the SDK leaves behind when a call of it is cancelled is of no use to anybody.
                 loop.set_exception_handler(lambda _loop, _context: None)
                 thread = threading.Thread(
@@ -78,7 +137,7 @@ class Portal:
             return self._running[1]
 
 
-def _run(loop: asyncio.AbstractEventLoop) -> None:
+def _run(loop: Loop) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
@@ -88,6 +147,11 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
         if tasks:
             loop.run_until_complete(asyncio.wait(tasks, timeout=STOP_BOUND))
         loop.run_until_complete(loop.shutdown_asyncgens())
+        # What failed holds its future in a cycle, and nothing else does any more.
+        del tasks
+        gc.collect()
+        with suppress(TimeoutError):
+            loop.run_until_complete(asyncio.wait_for(loop.left_alone(), STOP_BOUND))
     finally:
         loop.close()
 
@@ -97,10 +161,7 @@ def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread, pid: int) -
         return
     loop.call_soon_threadsafe(loop.stop)
     if thread is not threading.current_thread():
-        thread.join(2 * STOP_BOUND)
-    if sys.is_finalizing():
-        # Responses that failed are freed now, while their native threads still run.
-        gc.collect()
+        thread.join(3 * STOP_BOUND)
 
 
 def _from_another_thread() -> Callable[[Callable[[], None]], None]:

@@ -85,8 +85,9 @@ printf 'left:%s\\0' "$tree"
 # to be empty, which engines take for missing and fill in; other: the command. It says on stderr who it is before the command starts, and on both streams when it has ended:
 # what comes behind that is from children in the background. The separators around the mark are in no
 # process's arguments or environment, so that a command that prints these ends nothing. A shell that may
-# not fork ends, and says so on its way. The other traps, which keep this shell alive when the command
-# signals its group, come after the fork of what must die of the same signals.
+# not fork ends, and says so on its way; what bash has just forked does so too, when a signal ends it. The
+# other traps, which keep this shell alive when the command signals its group, come after the fork of what
+# must die of the same signals.
 RUN = """
 mark=$1 limit=$2 sleep=$3 grep=$4 script=$5
 cd "$6" 2>/dev/null || {
@@ -99,7 +100,13 @@ cd "$6" 2>/dev/null || {
 [ "$7" = 1 ] && HOME=
 shift 7
 exec 3>&2 2>/dev/null
-trap 'kill -TERM "$watch"; printf "\\036%s\\036 unforked\\n" "$mark" >&3' EXIT
+trap '
+  read -r line < /proc/self/stat
+  if [ "${line%% *}" = "$$" ]; then
+    kill -TERM "$watch"
+    printf "\\036%s\\036 unforked\\n" "$mark" >&3
+  fi
+' EXIT
 (
   trap 'kill "$timer"; exit 0' TERM
   "$sleep" "$limit" &

@@ -60,13 +60,13 @@ async def test_loop_ends_after_its_native_threads(
     loop = await portal.call(running)
     let_go = await hold(portal, loop, monkeypatch)
     looks = threading.Semaphore(0)
-    look = Loop._unkept
+    look = Loop._held
 
     def look_and_tell(loop: Loop) -> list[object]:
         looks.release()
         return list(look(loop))
 
-    monkeypatch.setattr(Loop, "_unkept", look_and_tell)
+    monkeypatch.setattr(Loop, "_held", look_and_tell)
     last = [portal]
     del portal
     ending = threading.Thread(target=last.clear)

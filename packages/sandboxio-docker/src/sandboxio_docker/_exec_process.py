@@ -16,7 +16,7 @@ from ._transport import FrameReader
 if TYPE_CHECKING:
     from ._exec_host import ExecHost
 
-__all__ = ["ExecProcess"]
+__all__ = ["ExecProcess", "no_process"]
 
 LAST_WORDS = 1.0
 """Seconds for the shell of a killed command to say that it has ended."""

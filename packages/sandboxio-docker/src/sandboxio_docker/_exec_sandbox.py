@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sandboxio.errors import ProcessLimitExceeded, ProviderError, SandboxGone
+from sandboxio.errors import ProviderError, SandboxGone
 from sandboxio.models import AppliedPolicy, Capability
 
 from ._ending import Ending
 from ._exec_files import ExecFiles
+from ._exec_process import no_process
 from ._sandbox import CAPABILITIES, CappedProcess, Container
 
 if TYPE_CHECKING:
@@ -91,9 +92,7 @@ class ExecSandbox(ExecFiles):
             # The runtime's own words for that differ from time to time.
             now = await self._container.counts()
             if now.process_refused > before.process_refused:
-                raise ProcessLimitExceeded(
-                    "The sandbox may not start another process.", limit="processes"
-                ) from error
+                raise no_process() from error
             await self._host.raise_if_it_ends()
             raise
         return CappedProcess(process, self._container, before)

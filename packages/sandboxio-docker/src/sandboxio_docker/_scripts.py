@@ -85,9 +85,9 @@ printf 'left:%s\\0' "$tree"
 # to be empty, which engines take for missing and fill in; other: the command. It says on stderr who it is before the command starts, and on both streams when it has ended:
 # what comes behind that is from children in the background. The separators around the mark are in no
 # process's arguments or environment, so that a command that prints these ends nothing. A shell that may
-# not fork ends, and says so on its way; what bash has just forked does so too, when a signal ends it. The
-# other traps, which keep this shell alive when the command signals its group, come after the fork of what
-# must die of the same signals.
+# not fork ends, and its first trap says so. That looks whose it is: bash runs it also in what it has just
+# forked, when a signal ends that. The other traps, which keep this shell alive when the command signals its
+# group, come after the fork of what must die of the same signals.
 RUN = """
 mark=$1 limit=$2 sleep=$3 grep=$4 script=$5
 cd "$6" 2>/dev/null || {

@@ -64,7 +64,7 @@ class Loop(asyncio.SelectorEventLoop):
         by: str = sys._getframe(1).f_globals.get("__name__", "")
         if not by.startswith("asyncio."):
             if len(self._promises) >= self._look_at:
-                self._look_at = max(LOOKED_AT, 2 * len(self._unkept()))
+                self._look_at = max(LOOKED_AT, 2 * len(self._held()))
             self._promises.append(weakref.ref(future))
         return future
 
@@ -81,10 +81,13 @@ class Loop(asyncio.SelectorEventLoop):
 
     async def left_alone(self) -> None:
         """Return when no native thread calls this loop, nor will."""
-        while self._unkept() or any(call() for call in tuple(self._calls.values())):  # noqa: ASYNC110
+        while self._held() or self._called():  # noqa: ASYNC110 - native threads tell nobody
             await asyncio.sleep(STOP_POLL)
 
-    def _unkept(self) -> list[weakref.ref[asyncio.Future[Any]]]:
+    def _called(self) -> bool:
+        return any(call() for call in tuple(self._calls.values()))
+
+    def _held(self) -> list[weakref.ref[asyncio.Future[Any]]]:
         self._promises = [promise for promise in self._promises if promise() is not None]
         return self._promises
 
